@@ -1,0 +1,103 @@
+//! Boundaries: the identities that an operator must stay within.
+
+use crate::context::Context;
+use crate::glob;
+use crate::group::{self, Group};
+use crate::subject::Identity;
+use crate::verdict::Refusal;
+
+/// An identity that bounds, and why it does.
+#[derive(Debug, Clone)]
+pub struct Boundary {
+    /// Who.
+    pub identity: Identity,
+    /// The same for a person: `ServiceAccount team-a/installer`.
+    pub said: String,
+    /// What makes it the boundary: `OperatorGroup team-a/og`.
+    pub by: String,
+}
+
+impl Boundary {
+    /// A service account that bounds.
+    #[must_use]
+    pub fn account(namespace: &str, name: &str, by: String) -> Self {
+        Boundary {
+            identity: Identity::service_account(namespace, name),
+            said: format!("ServiceAccount {namespace}/{name}"),
+            by,
+        }
+    }
+
+    /// The `--for` argument of the command line.
+    #[must_use]
+    pub fn for_argument(&self) -> String {
+        match self.identity.as_service_account() {
+            Some((namespace, name)) => format!("serviceaccount {namespace}/{name}"),
+            None => format!("synthetic {}", self.identity.user().rsplit(':').next().unwrap_or_default()),
+        }
+    }
+}
+
+/// What bounds an operator of a namespace.
+#[derive(Debug)]
+pub enum Bounds {
+    /// There is no OperatorGroup: OLM itself refuses to install.
+    NoGroup,
+    /// The group names no account and nothing else holds the operator back.
+    Unbounded(Group),
+    /// All of these, at least one.
+    Bounded(Group, Vec<Boundary>),
+}
+
+/// The boundaries of the operator of this name (empty when it is not known) in this namespace: the active group's
+/// account, and the accounts an untrusted operator is held to. A group's account that does not exist is a refusal.
+pub fn of_operator(cx: &Context<'_>, namespace: &str, operator: &str) -> Result<Bounds, Refusal> {
+    let Some(group) = group::active(&cx.lookups, namespace)? else { return Ok(Bounds::NoGroup) };
+    cx.fact("operatorGroup", format!("{}/{}", group.namespace, group.name));
+    let mut boundaries = Vec::new();
+    if let Some(account) = &group.account {
+        if !cx.lookups.account_exists(namespace, account)? {
+            return Err(missing_account(&group, account));
+        }
+        boundaries.push(Boundary::account(namespace, account, group.to_string()));
+    }
+    for (account, by) in untrusted(cx, &group, operator)? {
+        boundaries.push(Boundary::account(namespace, &account, by));
+    }
+    if boundaries.is_empty() {
+        return Ok(Bounds::Unbounded(group));
+    }
+    let names: Vec<&str> = boundaries.iter().map(|boundary| boundary.identity.user()).collect();
+    cx.fact("boundary", names.join(","));
+    Ok(Bounds::Bounded(group, boundaries))
+}
+
+/// The second accounts of an untrusted operator. They can only narrow: the first one stays.
+fn untrusted(cx: &Context<'_>, group: &Group, operator: &str) -> Result<Vec<(String, String)>, Refusal> {
+    let mut accounts = Vec::new();
+    if operator.is_empty() {
+        return Ok(accounts);
+    }
+    for entry in &cx.settings.untrusted {
+        let here = entry.namespace.as_deref().is_none_or(|pattern| glob::matches(pattern, &group.namespace));
+        if here && glob::matches(&entry.operator, operator) {
+            let by = format!("untrusted operator {:?} in the policy's settings", entry.operator);
+            accounts.push((entry.service_account_name.clone(), by));
+        }
+    }
+    for account in group.restricted_to(operator)? {
+        accounts.push((account, format!("operator-bounds/restrict on {group}")));
+    }
+    Ok(accounts)
+}
+
+fn missing_account(group: &Group, account: &str) -> Refusal {
+    let namespace = &group.namespace;
+    Refusal::forbidden(
+        "account-missing",
+        format!(
+            "ServiceAccount {namespace}/{account}, which bounds everything in {group}, does not exist, so nothing new \
+             is admitted under it. Create it with: kubectl create serviceaccount --namespace {namespace} {account}"
+        ),
+    )
+}

@@ -1,0 +1,104 @@
+//! Bundles that OLM has unpacked into a ConfigMap: plain, or gzip and base64.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use crate::json::null_default;
+use crate::text::Text;
+use crate::yaml;
+
+/// A ConfigMap holds at most 1 MiB; unpacked it is allowed to be this much. More is a bomb.
+const MAX_UNPACKED: u64 = 16 * 1024 * 1024;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ConfigMap<'a> {
+    #[serde(borrow, default, deserialize_with = "null_default")]
+    data: BTreeMap<Text<'a>, Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "null_default")]
+    binary_data: BTreeMap<Text<'a>, Text<'a>>,
+}
+
+/// The manifests of an unpacked bundle, each as JSON. The error says which entry cannot be read, and why.
+pub fn manifests(config_map: &[u8]) -> Result<Vec<String>, String> {
+    let text = std::str::from_utf8(config_map).map_err(|error| error.to_string())?;
+    let map: ConfigMap<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut budget = MAX_UNPACKED;
+    let mut manifests = Vec::new();
+    for (key, text) in &map.data {
+        let text = if looks_packed(text) { unpack(text.as_bytes(), &mut budget) } else { Ok(text.to_string()) };
+        manifests.push(text.and_then(|text| to_json(&text)).map_err(|reason| format!("{key}: {reason}"))?);
+    }
+    for (key, text) in &map.binary_data {
+        let unpacked = STANDARD
+            .decode(text.as_bytes())
+            .map_err(|error| error.to_string())
+            .and_then(|inner| unpack(&inner, &mut budget))
+            .and_then(|text| to_json(&text));
+        manifests.push(unpacked.map_err(|reason| format!("{key}: {reason}"))?);
+    }
+    Ok(manifests)
+}
+
+/// base64 of a gzip header.
+fn looks_packed(text: &str) -> bool {
+    text.starts_with("H4sI")
+}
+
+/// base64, then gzip.
+fn unpack(packed: &[u8], budget: &mut u64) -> Result<String, String> {
+    let packed = STANDARD.decode(packed.trim_ascii()).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    let read = flate2::read::GzDecoder::new(packed.as_slice())
+        .take(*budget + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| error.to_string())?;
+    *budget = budget.checked_sub(read as u64).ok_or("unpacks to more than 16 MiB")?;
+    Ok(text)
+}
+
+/// Bundles are written in YAML or JSON.
+fn to_json(text: &str) -> Result<String, String> {
+    if text.trim_start().starts_with('{') {
+        return Ok(text.to_owned());
+    }
+    yaml::to_json(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn gzip(text: &str) -> String {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        STANDARD.encode(encoder.finish().unwrap())
+    }
+
+    #[test]
+    fn plain_yaml_plain_json_and_packed_manifests_are_read() {
+        let packed = gzip("kind: Role\nrules:\n- verbs: [get]\n");
+        let map = serde_json::json!({
+            "data": {"a.yaml": "kind: Service\n", "b.json": "{\"kind\":\"ConfigMap\"}", "c.yaml": packed},
+            "binaryData": {"d.yaml": STANDARD.encode(&packed)},
+        });
+        let found = manifests(map.to_string().as_bytes()).unwrap();
+        let role = r#"{"kind":"Role","rules":[{"verbs":["get"]}]}"#;
+        assert_eq!(found, [r#"{"kind":"Service"}"#, r#"{"kind":"ConfigMap"}"#, role, role]);
+    }
+
+    #[test]
+    fn a_bomb_and_a_broken_entry_are_named() {
+        let bomb = gzip(&"a".repeat(17 * 1024 * 1024));
+        let map = serde_json::json!({"data": {"bomb.yaml": bomb}});
+        assert_eq!(manifests(map.to_string().as_bytes()).unwrap_err(), "bomb.yaml: unpacks to more than 16 MiB");
+        let map = serde_json::json!({"data": {"x.yaml": "a: [1, 2"}});
+        assert!(manifests(map.to_string().as_bytes()).unwrap_err().starts_with("x.yaml: "));
+    }
+}

@@ -1,0 +1,163 @@
+//! The only thing that reaches outside: the look-ups a verdict may make.
+//!
+//! Every query is one of the constants below, with the mask of the fields that are read. Lists never carry a
+//! selector or a name taken from a request: each distinct list opens a watch in the policy server that stays open,
+//! and nobody but the administrator decides how many there are. What is selected is selected in here.
+
+use std::fmt;
+
+use crate::subject::Identity;
+
+/// A kind of object as the host capabilities name it, and the fields that are read of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resource {
+    /// `group/version`, or the version alone for the core group.
+    pub api_version: &'static str,
+    /// The singular, as in a manifest.
+    pub kind: &'static str,
+    /// The fields that cross the boundary. `metadata` always does.
+    pub masks: &'static [&'static str],
+}
+
+/// Look up many objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct List<'q> {
+    /// What is listed.
+    pub resource: Resource,
+    /// In one namespace, or in all of them.
+    pub namespace: Option<&'q str>,
+}
+
+/// Look up one object by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Get<'q> {
+    /// What is read.
+    pub resource: Resource,
+    /// Its namespace; none for cluster-scoped kinds.
+    pub namespace: Option<&'q str>,
+    /// Its name.
+    pub name: &'q str,
+}
+
+/// A question to the API server: may this identity do that?
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question<'q> {
+    /// Who.
+    pub identity: &'q Identity,
+    /// The verb, `*` for every verb.
+    pub verb: &'q str,
+    /// The API group.
+    pub group: &'q str,
+    /// The resource without its subresource.
+    pub resource: &'q str,
+    /// The subresource.
+    pub subresource: Option<&'q str>,
+    /// One object by name, or all of them.
+    pub name: Option<&'q str>,
+    /// One namespace, or the whole cluster.
+    pub namespace: Option<&'q str>,
+}
+
+/// A look-up that was not answered. The verdict is a refusal that says which look-up it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{lookup}: {reason}")]
+pub struct LookupError {
+    /// Which look-up, in words: `list of OperatorGroups`.
+    pub lookup: String,
+    /// What the host said.
+    pub reason: String,
+}
+
+/// What answers the look-ups: Kubewarden's host capabilities, a directory of manifests, or a live client's cache.
+pub trait Cluster {
+    /// The JSON of a list: an object with `items`.
+    fn list(&self, list: &List<'_>) -> Result<Vec<u8>, LookupError>;
+    /// The JSON of one object, or nothing when it does not exist.
+    fn get(&self, get: &Get<'_>) -> Result<Option<Vec<u8>>, LookupError>;
+    /// The API server's own answer.
+    fn can(&self, question: &Question<'_>) -> Result<bool, LookupError>;
+}
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "list of {}s", self.resource.kind)?;
+        match self.namespace {
+            Some(namespace) => write!(f, " in namespace {namespace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Get<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "get of {} ", self.resource.kind)?;
+        match self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(self.name),
+        }
+    }
+}
+
+impl fmt::Display for Question<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "access review of {}", self.identity.user())
+    }
+}
+
+/// OperatorGroups, cluster-wide: few, and every row needs them.
+pub const OPERATOR_GROUPS: Resource = Resource {
+    api_version: "operators.coreos.com/v1",
+    kind: "OperatorGroup",
+    masks: &[
+        "spec.selector",
+        "spec.serviceAccountName",
+        "spec.targetNamespaces",
+        "status.namespaces",
+        "status.serviceAccountRef",
+    ],
+};
+
+/// ClusterServiceVersions: what their requests are made of.
+pub const CLUSTER_SERVICE_VERSIONS: Resource = Resource {
+    api_version: "operators.coreos.com/v1alpha1",
+    kind: "ClusterServiceVersion",
+    masks: &[
+        "spec.apiservicedefinitions.owned.deploymentName",
+        "spec.install.spec.clusterPermissions",
+        "spec.install.spec.deployments.name",
+        "spec.install.spec.deployments.spec.template.spec.serviceAccount",
+        "spec.install.spec.deployments.spec.template.spec.serviceAccountName",
+        "spec.install.spec.permissions",
+        "spec.replaces",
+        "spec.webhookdefinitions.deploymentName",
+        "spec.webhookdefinitions.type",
+    ],
+};
+
+/// ClusterRoleBindings, cluster-wide.
+pub const CLUSTER_ROLE_BINDINGS: Resource = Resource {
+    api_version: "rbac.authorization.k8s.io/v1",
+    kind: "ClusterRoleBinding",
+    masks: &["roleRef", "subjects"],
+};
+
+/// RoleBindings, by namespace or cluster-wide.
+pub const ROLE_BINDINGS: Resource =
+    Resource { api_version: "rbac.authorization.k8s.io/v1", kind: "RoleBinding", masks: &["roleRef", "subjects"] };
+
+/// ClusterRoles, by name.
+pub const CLUSTER_ROLES: Resource =
+    Resource { api_version: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", masks: &["rules"] };
+
+/// Roles, by name.
+pub const ROLES: Resource = Resource { api_version: "rbac.authorization.k8s.io/v1", kind: "Role", masks: &["rules"] };
+
+/// Namespaces, cluster-wide, for their labels.
+pub const NAMESPACES: Resource = Resource { api_version: "v1", kind: "Namespace", masks: &["metadata.labels"] };
+
+/// ServiceAccounts, by name: only whether they exist.
+pub const SERVICE_ACCOUNTS: Resource =
+    Resource { api_version: "v1", kind: "ServiceAccount", masks: &["metadata.name"] };
+
+/// ConfigMaps, by name: unpacked bundles.
+pub const CONFIG_MAPS: Resource = Resource { api_version: "v1", kind: "ConfigMap", masks: &["binaryData", "data"] };

@@ -1,0 +1,71 @@
+//! What a verdict has at hand: the request, the settings, the look-ups, and what it has to say besides yes or no.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use crate::admission::AdmissionRequest;
+use crate::lookups::Lookups;
+use crate::message;
+use crate::settings::Settings;
+use crate::subject::Identity;
+
+/// The surroundings of one verdict.
+#[derive(Debug)]
+pub struct Context<'p> {
+    /// The request.
+    pub request: &'p AdmissionRequest<'p>,
+    /// The settings.
+    pub settings: &'p Settings,
+    /// The look-ups.
+    pub lookups: Lookups<'p>,
+    notes: RefCell<Notes>,
+}
+
+/// What is told besides the verdict.
+#[derive(Debug, Default)]
+pub struct Notes {
+    /// For the client.
+    pub warnings: Vec<String>,
+    /// For machines.
+    pub facts: BTreeMap<&'static str, String>,
+}
+
+impl<'p> Context<'p> {
+    /// A context in which nothing has been said yet.
+    #[must_use]
+    pub fn new(request: &'p AdmissionRequest<'p>, settings: &'p Settings, lookups: Lookups<'p>) -> Self {
+        Context { request, settings, lookups, notes: RefCell::default() }
+    }
+
+    /// Warns the client. Long texts become several warnings.
+    pub fn warn(&self, text: &str) {
+        self.notes.borrow_mut().warnings.extend(message::warnings(text));
+    }
+
+    /// Records a fact for machines.
+    pub fn fact(&self, key: &'static str, value: impl Into<String>) {
+        self.notes.borrow_mut().facts.insert(key, value.into());
+    }
+
+    /// Everything that was said.
+    #[must_use]
+    pub fn into_notes(self) -> Notes {
+        self.notes.into_inner()
+    }
+
+    /// Who asks; nobody in the background audit.
+    #[must_use]
+    pub fn requester(&self) -> Option<Identity> {
+        let user = &self.request.user_info;
+        if user.username.is_empty() {
+            return None;
+        }
+        Some(Identity::user_in(&user.username, user.groups.iter().map(ToString::to_string).collect()))
+    }
+
+    /// Whether OLM v0 itself asks.
+    #[must_use]
+    pub fn is_olm_v0(&self) -> bool {
+        self.settings.is_olm_v0(&self.request.user_info.username)
+    }
+}

@@ -1,0 +1,152 @@
+//! The boundary guard (specification 3.2): whoever chooses a boundary, or what runs inside it, could otherwise use it
+//! to climb.
+
+use std::collections::BTreeSet;
+
+use crate::authority::Authority;
+use crate::boundary::Boundary;
+use crate::context::Context;
+use crate::demand::{Demand, DemandedRules};
+use crate::excess::grants_of;
+use crate::grant::{Reach, held};
+use crate::group::Targets;
+use crate::message;
+use crate::rule::Rule;
+use crate::scope::Scope;
+use crate::settings::{Escalation, Severity};
+use crate::subject::Identity;
+use crate::verdict::Refusal;
+
+/// What somebody is about to choose.
+#[derive(Debug)]
+pub enum Choice<'b> {
+    /// This boundary.
+    Boundary(&'b Boundary),
+    /// No boundary: everything.
+    Everything,
+}
+
+/// The place where a choice takes effect.
+#[derive(Debug)]
+pub struct Place<'b> {
+    /// The namespace of the OperatorGroup.
+    pub namespace: &'b str,
+    /// What it reaches.
+    pub targets: &'b Targets,
+}
+
+/// Who has to be asked; nobody for OLM's own accounts, the exempt, and the background audit.
+fn guarded(cx: &Context<'_>) -> Option<Identity> {
+    let requester = cx.requester()?;
+    let exempt = &cx.settings.exempt;
+    let passes = cx.settings.is_olm_v0(requester.user())
+        || cx.settings.is_olm_v1(requester.user())
+        || exempt.users.iter().any(|user| user == requester.user())
+        || requester.groups().iter().any(|group| exempt.groups.contains(group));
+    if passes { None } else { Some(requester) }
+}
+
+/// Refuses, or warns, unless the requester may impersonate what is chosen or holds everything that it holds. `act` is
+/// what the requester does, in words: `choose ServiceAccount team-a/installer for OperatorGroup team-a/og`.
+pub fn check(
+    cx: &Context<'_>,
+    severity: Severity,
+    act: &str,
+    choice: &Choice<'_>,
+    place: &Place<'_>,
+) -> Result<(), Refusal> {
+    if severity == Severity::Off {
+        return Ok(());
+    }
+    let Some(requester) = guarded(cx) else { return Ok(()) };
+    let Some(text) = objection(cx, &requester, act, choice, place)? else {
+        cx.fact("guard", "passed");
+        return Ok(());
+    };
+    if severity == Severity::Deny {
+        return Err(Refusal::forbidden("guard", text));
+    }
+    cx.fact("guard", "warned");
+    cx.warn(&text);
+    Ok(())
+}
+
+fn objection(
+    cx: &Context<'_>,
+    requester: &Identity,
+    act: &str,
+    choice: &Choice<'_>,
+    place: &Place<'_>,
+) -> Result<Option<String>, Refusal> {
+    let mut namespaces = BTreeSet::from([place.namespace.to_owned()]);
+    let reach = match place.targets {
+        Targets::All => Reach::Everywhere,
+        Targets::Namespaces(targets) => {
+            namespaces.extend(targets.iter().cloned());
+            Reach::Namespaces(&namespaces)
+        }
+    };
+    let mut identities = vec![requester.clone()];
+    if let Choice::Boundary(boundary) = choice {
+        identities.push(boundary.identity.clone());
+    }
+    let held = held(&cx.lookups, &identities, reach)?;
+    let mut grants = grants_of(cx, &held, 1)?;
+    let Some(mine) = grants.pop() else { return Ok(None) };
+    let authority = Authority { identity: requester, grant: &mine };
+    let user = requester.user();
+    match choice {
+        Choice::Everything => {
+            let everything = Rule::everything();
+            let demand = demand(Scope::Cluster, DemandedRules::Declared(&everything));
+            let shortfall = authority.shortfall(cx, std::slice::from_ref(&demand), Escalation::Ignore)?;
+            Ok((!shortfall.excess.is_empty()).then(|| {
+                format!(
+                    "User {user} may not {act}: nothing would bound the operators there any more, and {user} does not \
+                     hold everything. Ask an administrator, or name a service account in spec.serviceAccountName."
+                )
+            }))
+        }
+        Choice::Boundary(boundary) => {
+            if let Some((namespace, name)) = boundary.identity.as_service_account() {
+                let impersonate = [Rule::on(&[""], &["serviceaccounts"], &["impersonate"]).named(&[name])];
+                if authority.holds(cx, &Scope::Namespace(namespace.to_owned()), &impersonate)? {
+                    return Ok(None);
+                }
+            }
+            let theirs = crate::grant::Grant::of(&cx.lookups, &held, 1)?;
+            let demands: Vec<Demand<'_>> = theirs
+                .rules()
+                .map(|(scope, rules)| demand(scope.clone(), DemandedRules::Shared(rules.clone())))
+                .collect();
+            let shortfall = authority.shortfall(cx, &demands, Escalation::Ignore)?;
+            Ok((!shortfall.excess.is_empty()).then(|| {
+                let heading = format!(
+                    "User {user} may not {act}: {} holds more than {user} does, and {user} may not impersonate it. \
+                     {user} lacks",
+                    boundary.said
+                );
+                message::excess(&heading, &shortfall.excess, &[], &allow_impersonation(requester, boundary))
+            }))
+        }
+    }
+}
+
+fn demand<'r>(scope: Scope, rules: DemandedRules<'r>) -> Demand<'r> {
+    Demand { scope, rules, honored: Vec::new(), why: None }
+}
+
+/// What an administrator types to let somebody choose.
+fn allow_impersonation(requester: &Identity, boundary: &Boundary) -> String {
+    let ask = "Ask an administrator to make the change";
+    let Some((namespace, name)) = boundary.identity.as_service_account() else { return format!("{ask}.") };
+    let subject = match requester.as_service_account() {
+        Some((namespace, name)) => format!("--serviceaccount={namespace}:{name}"),
+        None => format!("--user={}", requester.user()),
+    };
+    format!(
+        "{ask}, or to allow it with: kubectl create role use-{name} --namespace {namespace} --verb=impersonate \
+         --resource=serviceaccounts --resource-name={name} && kubectl create rolebinding use-{name} \
+         --namespace {namespace} --role=use-{name} {subject}"
+    )
+}

@@ -1,0 +1,110 @@
+//! ClusterServiceVersion: bounded by the active group of its namespace.
+
+use crate::borrowed::{self, Operator};
+use crate::boundary::{self, Boundary, Bounds};
+use crate::cluster::{CLUSTER_SERVICE_VERSIONS, Get};
+use crate::context::Context;
+use crate::csv::ClusterServiceVersion;
+use crate::demand::{self, Demand};
+use crate::excess::{Judged, bounded, grants_of};
+use crate::grant::{Grant, Reach, held};
+use crate::group::Group;
+use crate::lookups::parse;
+use crate::verdict::{Admitted, Refusal};
+
+use super::{Verdict, namespace_of, read_new, read_old};
+
+pub(super) fn judge(cx: &Context<'_>) -> Verdict {
+    let csv: ClusterServiceVersion<'_> = read_new(cx)?;
+    let namespace = namespace_of(cx, &csv.metadata);
+    if cx.settings.exempts_namespace(namespace) {
+        return Ok(Admitted("exempt"));
+    }
+    let claim = csv.copied_from(namespace);
+    if let Some(old) = read_old::<ClusterServiceVersion<'_>>(cx)? {
+        if old.copied_from(namespace) == claim && old.asks_the_same(&csv) {
+            return Ok(Admitted("unchanged"));
+        }
+    }
+    if let Some(original) = claim {
+        if cx.is_olm_v0() || is_true_copy(cx, &csv, original, namespace)? {
+            return Ok(Admitted("copy"));
+        }
+    }
+    install(cx, &csv, namespace, claim.is_none())
+}
+
+/// Judges what the ClusterServiceVersion would bring into its namespace.
+pub(super) fn install(
+    cx: &Context<'_>,
+    csv: &ClusterServiceVersion<'_>,
+    namespace: &str,
+    may_replace: bool,
+) -> Verdict {
+    match boundary::of_operator(cx, namespace, &csv.metadata.said_name())? {
+        Bounds::NoGroup => Ok(Admitted("no-operator-group")),
+        Bounds::Unbounded(_) => Ok(Admitted("unbounded")),
+        Bounds::Bounded(group, boundaries) => {
+            let targets = group.targets(&cx.lookups)?;
+            let operator = Operator { csv, namespace, targets: &targets, may_replace };
+            let (demands, grants) = weigh(cx, &operator, &boundaries)?;
+            let judged = Judged {
+                what: format!("ClusterServiceVersion {namespace}/{}", csv.metadata.said_name()),
+                demands,
+                manifest: format!("{}.yaml", csv.metadata.said_name()),
+            };
+            let verdict = bounded(cx, &judged, &boundaries, &grants, cx.settings.operator_groups.escalation);
+            verdict.map_err(|refusal| with_lag(refusal, &group))?;
+            Ok(Admitted("bounded"))
+        }
+    }
+}
+
+/// Everything the operator asks for, and what each boundary holds: the bindings are read once for both.
+pub(super) fn weigh<'r>(
+    cx: &Context<'_>,
+    operator: &Operator<'r>,
+    boundaries: &[Boundary],
+) -> Result<(Vec<Demand<'r>>, Vec<Grant>), Refusal> {
+    let mut demands = demand::of_csv(&cx.lookups, operator.csv, operator.namespace, operator.targets)?;
+    let mut identities: Vec<_> = boundaries.iter().map(|boundary| boundary.identity.clone()).collect();
+    identities.extend(operator.accounts());
+    // The operator's own accounts count in every scope, so the one cluster-wide list of RoleBindings serves everything.
+    let mut held = held(&cx.lookups, &identities, Reach::Everywhere)?;
+    let borrowed = borrowed::demands(cx, operator, &held, boundaries.len())?;
+    demands.extend(borrowed);
+    // Of the boundaries only what counts in a judged scope is looked up any further.
+    held.retain(|held| held.scope.namespace().is_none() || demands.iter().any(|demand| demand.scope == held.scope));
+    let grants = grants_of(cx, &held, boundaries.len())?;
+    Ok((demands, grants))
+}
+
+/// Whether the original is where the copy says, with the same permissions. Anyone can forge a label.
+fn is_true_copy(
+    cx: &Context<'_>,
+    copy: &ClusterServiceVersion<'_>,
+    original: &str,
+    namespace: &str,
+) -> Result<bool, Refusal> {
+    if original == namespace {
+        return Ok(false);
+    }
+    let get = Get { resource: CLUSTER_SERVICE_VERSIONS, namespace: Some(original), name: &copy.metadata.name };
+    let Some(answer) = cx.lookups.get(get.resource, get.namespace, get.name)? else { return Ok(false) };
+    let found: ClusterServiceVersion<'_> = parse(&answer, &get)?;
+    Ok(found.copied_from(original).is_none() && found.asks_the_same(copy))
+}
+
+/// Says why the whole cluster is judged when the spec names namespaces.
+fn with_lag(refusal: Refusal, group: &Group) -> Refusal {
+    match refusal {
+        Refusal::Exceeds { message, lines } if group.status_widens() => Refusal::Exceeds {
+            message: format!(
+                "{message}\n(The status of {group} still targets all namespaces, so this was judged cluster-wide. OLM \
+                 brings it up to date by itself.)"
+            ),
+            lines,
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,128 @@
+//! One file for each judged object. This one finds the right file.
+
+mod binding;
+mod csv;
+mod install_plan;
+mod operator_group;
+mod role;
+mod subscription;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::admission::Operation;
+use crate::context::Context;
+use crate::json;
+use crate::meta::Meta;
+use crate::text::Text;
+use crate::verdict::{Admitted, Refusal};
+
+type Verdict = Result<Admitted, Refusal>;
+
+/// Judges a request by the kind of its object.
+pub fn judge(cx: &Context<'_>) -> Verdict {
+    let request = cx.request;
+    // Deletion is never blocked, and a refused status would leave things that OLM skips for ever.
+    if matches!(request.operation, Operation::Delete | Operation::Connect) {
+        return Ok(Admitted("deletion"));
+    }
+    let kind = &request.kind;
+    let (versions, judge): (&[&str], fn(&Context<'_>) -> Verdict) = match (kind.group.as_str(), kind.kind.as_str()) {
+        ("operators.coreos.com", "OperatorGroup") => (&["v1", "v1alpha2"], operator_group::judge),
+        ("operators.coreos.com", "ClusterServiceVersion") => (&["v1alpha1"], csv::judge),
+        ("operators.coreos.com", "InstallPlan") => (&["v1alpha1"], install_plan::judge),
+        ("operators.coreos.com", "Subscription") => (&["v1alpha1"], subscription::judge),
+        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => (&["v1"], role::judge),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => (&["v1"], binding::judge),
+        _ => return Ok(Admitted("not-judged")),
+    };
+    if !request.sub_resource.is_empty() {
+        return Ok(Admitted("subresource"));
+    }
+    if !versions.contains(&kind.version.as_str()) {
+        return Err(Refusal::Forbidden {
+            reason: "unknown-version",
+            message: format!(
+                "{} of version {}/{} is not known to this policy, which knows {}. Register it with \
+                 matchPolicy: Equivalent, or update the policy.",
+                kind.kind,
+                kind.group,
+                kind.version,
+                versions.join(", ")
+            ),
+        });
+    }
+    if is_clean_up(cx)? {
+        return Ok(Admitted("terminating"));
+    }
+    judge(cx)
+}
+
+/// The new object.
+fn read_new<'p, T: Deserialize<'p>>(cx: &Context<'p>) -> Result<T, Refusal> {
+    read(cx, cx.request.object, "object")
+}
+
+/// The old object, in an UPDATE.
+fn read_old<'p, T: Deserialize<'p>>(cx: &Context<'p>) -> Result<Option<T>, Refusal> {
+    match cx.request.operation {
+        Operation::Update => read(cx, cx.request.old_object, "oldObject").map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn read<'p, T: Deserialize<'p>>(cx: &Context<'p>, raw: Option<&'p RawValue>, root: &str) -> Result<T, Refusal> {
+    let unreadable = |error| Refusal::Unreadable { what: said(cx, &cx.request.name), error };
+    let Some(raw) = raw else {
+        let error = json::Unreadable { path: root.to_owned(), reason: "is missing".to_owned() };
+        return Err(unreadable(error));
+    };
+    json::read(raw.get(), root).map_err(unreadable)
+}
+
+/// The object in words: `Role team-a/reader`.
+fn said(cx: &Context<'_>, name: &str) -> String {
+    let request = cx.request;
+    let name = if name.is_empty() { "(without a name)" } else { name };
+    if request.namespace.is_empty() {
+        format!("{} {name}", request.kind.kind)
+    } else {
+        format!("{} {}/{name}", request.kind.kind, request.namespace)
+    }
+}
+
+/// The namespace of the object: the request's, or what the object says of itself.
+fn namespace_of<'x>(cx: &'x Context<'_>, metadata: &'x Meta<'_>) -> &'x str {
+    if cx.request.namespace.is_empty() { &metadata.namespace } else { &cx.request.namespace }
+}
+
+#[derive(Deserialize)]
+struct Bare<'a> {
+    #[serde(borrow, default)]
+    metadata: Meta<'a>,
+}
+
+/// Whether a terminating object changes in nothing but its metadata (owner labels and `operator-bounds/restrict` apart):
+/// clean-up must go through, even where the object could not be read any further.
+fn is_clean_up(cx: &Context<'_>) -> Result<bool, Refusal> {
+    let (Operation::Update, Some(new), Some(old)) = (cx.request.operation, cx.request.object, cx.request.old_object)
+    else {
+        return Ok(false);
+    };
+    if !new.get().contains("\"deletionTimestamp\"") {
+        return Ok(false);
+    }
+    let (now, before): (Bare<'_>, Bare<'_>) = (read_new(cx)?, read(cx, Some(old), "oldObject")?);
+    Ok(now.metadata.deletion_timestamp.is_some()
+        && now.metadata.labels == before.metadata.labels
+        && now.metadata.annotations.restrict == before.metadata.annotations.restrict
+        && beside_metadata(cx, new)? == beside_metadata(cx, old)?)
+}
+
+fn beside_metadata<'p>(
+    cx: &Context<'p>,
+    object: &'p RawValue,
+) -> Result<std::collections::BTreeMap<Text<'p>, &'p str>, Refusal> {
+    let fields: std::collections::BTreeMap<Text<'p>, &'p RawValue> = read(cx, Some(object), "object")?;
+    Ok(fields.into_iter().filter(|(key, _)| *key != "metadata").map(|(key, value)| (key, value.get())).collect())
+}

@@ -1,0 +1,291 @@
+//! OperatorGroup: who may choose its account, and what that choice means.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::admission::Operation;
+use crate::authority::Authority;
+use crate::boundary::Boundary;
+use crate::cluster::{CLUSTER_SERVICE_VERSIONS, List};
+use crate::context::Context;
+use crate::csv::ClusterServiceVersion;
+use crate::demand::{self, Demand, DemandedRules};
+use crate::grant::{Grant, Reach, held};
+use crate::group::{self, Group, OperatorGroup, Targets};
+use crate::guard::{self, Choice, Place};
+use crate::lookups::each_item;
+use crate::message;
+use crate::rule::Rule;
+use crate::scope::Scope;
+use crate::settings::{Escalation, Strictness};
+use crate::verdict::{Admitted, Refusal};
+use crate::writes;
+
+use super::{Verdict, namespace_of, read, read_new, read_old};
+
+/// `spec` as it is: any change of it is a change.
+#[derive(Deserialize, Default)]
+struct RawSpec<'a> {
+    #[serde(borrow, default)]
+    spec: Option<&'a RawValue>,
+}
+
+pub(super) fn judge(cx: &Context<'_>) -> Verdict {
+    let new: OperatorGroup<'_> = read_new(cx)?;
+    let namespace = namespace_of(cx, &new.metadata).to_owned();
+    if cx.settings.exempts_namespace(&namespace) {
+        return Ok(Admitted("exempt"));
+    }
+    let old: Option<OperatorGroup<'_>> = read_old(cx)?;
+    if old.as_ref().is_some_and(|old| old.metadata.annotations.restrict == new.metadata.annotations.restrict)
+        && same_spec(cx)?
+    {
+        return Ok(Admitted("unchanged"));
+    }
+    let group = Group { namespace, ..Group::from(new) };
+    let old = old.map(Group::from);
+    cx.fact("operatorGroup", format!("{}/{}", group.namespace, group.name));
+    refuse_second_group(cx, &group)?;
+    if group.target_namespaces.iter().any(String::is_empty) {
+        return Err(group::empty_target(&group));
+    }
+    group::read_restrict(&group)?;
+    match &group.account {
+        None => without_account(cx, &group, old.as_ref()),
+        Some(account) => {
+            let boundary = Boundary::account(&group.namespace, account, group.to_string());
+            cx.fact("boundary", boundary.identity.user());
+            with_account(cx, &group, old.as_ref(), &boundary)
+        }
+    }
+}
+
+fn same_spec(cx: &Context<'_>) -> Result<bool, Refusal> {
+    let new: RawSpec<'_> = read_new(cx)?;
+    let old: RawSpec<'_> = read(cx, cx.request.old_object, "oldObject")?;
+    Ok(new.spec.map(RawValue::get) == old.spec.map(RawValue::get))
+}
+
+fn refuse_second_group(cx: &Context<'_>, group: &Group) -> Result<(), Refusal> {
+    if cx.request.operation != Operation::Create {
+        return Ok(());
+    }
+    let others = group::groups_of(&cx.lookups, &group.namespace)?;
+    match others.iter().find(|other| other.name != group.name) {
+        None => Ok(()),
+        Some(other) => Err(Refusal::forbidden(
+            "second-operator-group",
+            format!(
+                "{group} would be the second OperatorGroup of its namespace: {other} is there already, and OLM installs \
+                 nothing where there are two. Change that one, or delete it first: kubectl delete operatorgroup \
+                 --namespace {} {}",
+                other.namespace, other.name
+            ),
+        )),
+    }
+}
+
+fn targets_changed(group: &Group, old: Option<&Group>) -> bool {
+    old.is_none_or(|old| old.target_namespaces != group.target_namespaces || old.selector != group.selector)
+}
+
+fn restrict_changed(group: &Group, old: Option<&Group>) -> bool {
+    old.is_some_and(|old| old.restrict != group.restrict)
+}
+
+fn without_account(cx: &Context<'_>, group: &Group, old: Option<&Group>) -> Verdict {
+    if cx.settings.operator_groups.require_service_account {
+        return Err(Refusal::forbidden(
+            "account-required",
+            format!(
+                "{group} names no service account, and the policy requires one: name the account that bounds its \
+                 operators in spec.serviceAccountName"
+            ),
+        ));
+    }
+    let targets = Targets::Namespaces(BTreeSet::new());
+    let place = Place { namespace: &group.namespace, targets: &targets };
+    if let Some(removed) = old.and_then(|old| old.account.as_deref()) {
+        let act = format!("remove ServiceAccount {}/{removed} from {group}", group.namespace);
+        guard::check(cx, cx.settings.guard, &act, &Choice::Everything, &place)?;
+        let there = installed(cx, group)?;
+        cx.warn(&format!(
+            "{group} no longer names a service account: what is installed or upgraded in it from now on is not bounded{}",
+            operators(&there)
+        ));
+    } else if restrict_changed(group, old) && old.is_some_and(|old| !old.restrict.is_empty()) {
+        let act = format!("change operator-bounds/restrict on {group}, which names no account");
+        guard::check(cx, cx.settings.guard, &act, &Choice::Everything, &place)?;
+    } else if targets_changed(group, old) {
+        let act = format!("choose no service account for {group}");
+        guard::check(cx, cx.settings.guard_unbounded, &act, &Choice::Everything, &place)?;
+    }
+    Ok(Admitted("unbounded"))
+}
+
+fn with_account(cx: &Context<'_>, group: &Group, old: Option<&Group>, boundary: &Boundary) -> Verdict {
+    let account = group.account.as_deref().unwrap_or_default();
+    let account_changed = old.is_none_or(|old| old.account != group.account);
+    let exists = cx.lookups.account_exists(&group.namespace, account)?;
+    if !exists {
+        missing_account(cx, group, account)?;
+    }
+    // Whatever the status still says is the old choice; what is chosen now is the spec.
+    let targets = Group { status_namespaces: Vec::new(), ..group.clone() }.targets(&cx.lookups)?;
+    if account_changed || targets_changed(group, old) || restrict_changed(group, old) {
+        let act = format!("choose {} for {group}", boundary.said);
+        let place = Place { namespace: &group.namespace, targets: &targets };
+        guard::check(cx, cx.settings.guard, &act, &Choice::Boundary(boundary), &place)?;
+    }
+    let grant = grant_of(cx, group, boundary, &targets)?;
+    let cluster = grant.rules().filter(|(scope, _)| **scope == Scope::Cluster).flat_map(|(_, rules)| rules.iter());
+    writes::check(cx, &format!("{group} cannot use {}: it can", boundary.said), cluster)?;
+    let authority = Authority { identity: &boundary.identity, grant: &grant };
+    if account_changed {
+        if exists {
+            warn_of_needs(cx, group, boundary, &authority)?;
+        }
+        if let Some(old) = old {
+            warn_of_operators(cx, group, old, &authority, &targets)?;
+        }
+    }
+    Ok(Admitted("judged"))
+}
+
+fn missing_account(cx: &Context<'_>, group: &Group, account: &str) -> Result<(), Refusal> {
+    let namespace = &group.namespace;
+    let text = format!(
+        "ServiceAccount {namespace}/{account}, which {group} names, does not exist: nothing new is admitted under the \
+         group until it does. Create it with: kubectl create serviceaccount --namespace {namespace} {account}"
+    );
+    match cx.settings.operator_groups.missing_service_account {
+        Strictness::Deny => Err(Refusal::forbidden("account-missing", text)),
+        Strictness::Warn => {
+            cx.warn(&text);
+            Ok(())
+        }
+    }
+}
+
+/// What the account holds where its operators reach.
+fn grant_of(cx: &Context<'_>, group: &Group, boundary: &Boundary, targets: &Targets) -> Result<Grant, Refusal> {
+    let mut namespaces = BTreeSet::from([group.namespace.clone()]);
+    if let Targets::Namespaces(targets) = targets {
+        namespaces.extend(targets.iter().cloned());
+    }
+    let identities = std::slice::from_ref(&boundary.identity);
+    Ok(Grant::of(&cx.lookups, &held(&cx.lookups, identities, Reach::Namespaces(&namespaces))?, 0)?)
+}
+
+/// What OLM v0 needs of an account to install anything (specification 3.1).
+fn needs() -> [Rule<'static>; 5] {
+    const WRITE: &[&str] = &["get", "create", "update", "patch"];
+    const RUN: &[&str] = &["list", "watch", "get", "create", "update", "patch", "delete"];
+    [
+        Rule::on(&["operators.coreos.com"], &["subscriptions", "clusterserviceversions"], WRITE),
+        Rule::on(&[""], &["services", "serviceaccounts"], WRITE),
+        Rule::on(&[demand::RBAC], &["roles", "rolebindings"], WRITE),
+        Rule::on(&["apps"], &["deployments"], RUN),
+        Rule::on(&[""], &["pods"], RUN),
+    ]
+}
+
+fn warn_of_needs(
+    cx: &Context<'_>,
+    group: &Group,
+    boundary: &Boundary,
+    authority: &Authority<'_>,
+) -> Result<(), Refusal> {
+    let needed = needs();
+    let demand = [Demand {
+        scope: Scope::Namespace(group.namespace.clone()),
+        rules: DemandedRules::Declared(&needed),
+        honored: Vec::new(),
+        why: None,
+    }];
+    let shortfall = authority.shortfall(cx, &demand, Escalation::Ignore)?;
+    let missing = message::lines(&shortfall.excess);
+    if !missing.is_empty() {
+        cx.warn(&format!(
+            "{} lacks what OLM needs to install anything in {group}: {}",
+            boundary.said,
+            missing.join("; ")
+        ));
+    }
+    Ok(())
+}
+
+/// An operator that is there already.
+struct Installed {
+    name: String,
+    /// The ClusterServiceVersion, as it came.
+    json: Box<str>,
+}
+
+/// The operators of the group's namespace, copies aside.
+fn installed(cx: &Context<'_>, group: &Group) -> Result<Vec<Installed>, Refusal> {
+    let answer = cx.lookups.list(CLUSTER_SERVICE_VERSIONS, None)?;
+    let list = List { resource: CLUSTER_SERVICE_VERSIONS, namespace: None };
+    let mut found = Vec::new();
+    each_item(&answer, &list, |raw: &RawValue| {
+        // Most of the list are other namespaces' and copies: only the metadata of those is read.
+        let Ok(bare) = serde_json::from_str::<super::Bare<'_>>(raw.get()) else { return };
+        let metadata = &bare.metadata;
+        if metadata.namespace == *group.namespace && metadata.labels.copied_from.is_empty() {
+            found.push(Installed { name: metadata.name.to_string(), json: raw.get().into() });
+        }
+    })?;
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+fn operators(installed: &[Installed]) -> String {
+    if installed.is_empty() {
+        return String::new();
+    }
+    let names: Vec<&str> = installed.iter().map(|operator| operator.name.as_str()).collect();
+    format!(". Already there: {}", message::names(&names))
+}
+
+/// Says what a new account means for the operators that are there: they run on, and are judged at their next upgrade.
+fn warn_of_operators(
+    cx: &Context<'_>,
+    group: &Group,
+    old: &Group,
+    authority: &Authority<'_>,
+    targets: &Targets,
+) -> Result<(), Refusal> {
+    let there = installed(cx, group)?;
+    if there.is_empty() {
+        return Ok(());
+    }
+    let account = group.account.as_deref().unwrap_or_default();
+    let change = match &old.account {
+        Some(old) => format!("{group} changes its service account from {old} to {account}"),
+        None => format!("{group} is now bounded by ServiceAccount {}/{account}", group.namespace),
+    };
+    cx.warn(&format!(
+        "{change}: what runs keeps running as it is, and is judged by {account} at its next upgrade{}",
+        operators(&there)
+    ));
+    let mut exceeding = Vec::new();
+    for operator in &there {
+        let csv: ClusterServiceVersion<'_> = crate::lookups::parse(operator.json.as_bytes(), &"ClusterServiceVersion")?;
+        let demands = demand::of_csv(&cx.lookups, &csv, &group.namespace, targets)?;
+        let shortfall = authority.shortfall(cx, &demands, cx.settings.operator_groups.escalation)?;
+        if !shortfall.excess.is_empty() {
+            exceeding.push(operator.name.as_str());
+        }
+    }
+    if !exceeding.is_empty() {
+        cx.fact("exceeding", exceeding.join(","));
+        cx.warn(&format!(
+            "these operators hold more than ServiceAccount {}/{account} and would be refused at their next upgrade: {}",
+            group.namespace,
+            message::names(&exceeding)
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Role and ClusterRole that belong to an operator: their rules are bounded where they land. This closes the lifting and
+//! copying past the account, and `escalate` in RBAC that a bundle brings along.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::admission::Operation;
+use crate::boundary::{self, Bounds};
+use crate::context::Context;
+use crate::demand::{Demand, DemandedRules, RBAC};
+use crate::excess::{Judged, bounded, grants};
+use crate::group;
+use crate::json::null_default;
+use crate::meta::Meta;
+use crate::rule::Rule;
+use crate::scope::Scope;
+use crate::verdict::{Admitted, Refusal};
+
+use super::{Verdict, read_new, read_old, said};
+
+/// A Role or a ClusterRole.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RoleObject<'a> {
+    #[serde(borrow, default, deserialize_with = "null_default")]
+    pub(super) metadata: Meta<'a>,
+    #[serde(borrow, default, deserialize_with = "null_default")]
+    pub(super) rules: Vec<Rule<'a>>,
+    #[serde(borrow, default)]
+    aggregation_rule: Option<&'a RawValue>,
+}
+
+pub(super) fn judge(cx: &Context<'_>) -> Verdict {
+    let role: RoleObject<'_> = read_new(cx)?;
+    let old: Option<RoleObject<'_>> = read_old(cx)?;
+    if let Some(old) = &old {
+        let aggregation = |role: &RoleObject<'_>| role.aggregation_rule.map(|rule| rule.get().to_owned());
+        if old.rules == role.rules && aggregation(old) == aggregation(&role) {
+            return Ok(Admitted("unchanged"));
+        }
+    }
+    let Some(owner) = owner(cx, &role.metadata, old.as_ref().map(|old| &old.metadata))? else {
+        return Ok(Admitted("not-judged"));
+    };
+    let everything = Rule::everything();
+    let demands = |scope: &Scope| demands(cx, &role, scope, &everything);
+    bound_by(cx, &owner, &role.metadata, demands)
+}
+
+/// What a role asks for.
+fn demands<'r>(
+    cx: &Context<'_>,
+    role: &'r RoleObject<'r>,
+    scope: &Scope,
+    everything: &'r [Rule<'r>],
+) -> Result<Vec<Demand<'r>>, Refusal> {
+    let honored = vec![escalate(cx)];
+    let mut demands = vec![Demand {
+        scope: scope.clone(),
+        rules: DemandedRules::Declared(&role.rules),
+        honored: honored.clone(),
+        why: None,
+    }];
+    if role.aggregation_rule.is_some() {
+        demands.push(Demand {
+            scope: scope.clone(),
+            rules: DemandedRules::Declared(everything),
+            honored,
+            why: Some(
+                "an aggregationRule takes in whatever is labelled for it later, so it needs everything".to_owned(),
+            ),
+        });
+    }
+    Ok(demands)
+}
+
+/// The right that makes the API server skip its own escalation check. There is no name yet when an object is created.
+fn escalate(cx: &Context<'_>) -> Rule<'static> {
+    let resource = if cx.request.kind.kind == "Role" { "roles" } else { "clusterroles" };
+    let rule = Rule::on(&[RBAC], &[resource], &["escalate"]);
+    match cx.request.operation {
+        Operation::Update => Rule { resource_names: vec![cx.request.name.to_string().into()], ..rule },
+        _ => rule,
+    }
+}
+
+/// The operator that a piece of RBAC belongs to.
+#[derive(Debug, Default)]
+pub(super) struct Owner {
+    /// The namespaces whose active group bounds it: the one that the labels say, and that of the account that writes.
+    /// A label can only narrow: a bundle may put any label on what it brings.
+    namespaces: Vec<String>,
+    /// The name of the ClusterServiceVersion, if it is known.
+    operator: String,
+}
+
+/// Whom a Role, ClusterRole or binding belongs to; nobody if it has nothing to do with OLM v0.
+pub(super) fn owner(cx: &Context<'_>, new: &Meta<'_>, old: Option<&Meta<'_>>) -> Result<Option<Owner>, Refusal> {
+    let labelled = std::iter::once(new).chain(old).find(|metadata| metadata.labels.is_operators());
+    let mut owner = Owner::default();
+    let writer = writing_group(cx)?;
+    if let Some(metadata) = labelled {
+        let labels = &metadata.labels;
+        owner.operator = labels.owner.to_string();
+        let namespace = if cx.is_olm_v0() && !labels.copied_from.is_empty() {
+            labels.copied_from.to_string()
+        } else if !labels.owner_namespace.is_empty() {
+            labels.owner_namespace.to_string()
+        } else if let Some(writer) = &writer {
+            writer.clone()
+        } else if !cx.request.namespace.is_empty() {
+            cx.request.namespace.to_string()
+        } else {
+            return Err(Refusal::forbidden(
+                "unknown-owner",
+                format!(
+                    "{} is labelled olm.owner.kind: ClusterServiceVersion but not olm.owner.namespace, so nobody can \
+                     tell what bounds it. Add that label, or remove both.",
+                    said(cx, &new.said_name())
+                ),
+            ));
+        };
+        owner.namespaces.push(namespace);
+    }
+    if let Some(writer) = writer {
+        if !owner.namespaces.contains(&writer) {
+            owner.namespaces.push(writer);
+        }
+    }
+    Ok(if owner.namespaces.is_empty() { None } else { Some(owner) })
+}
+
+/// The namespace of the requester, if it is the account of an OperatorGroup there.
+fn writing_group(cx: &Context<'_>) -> Result<Option<String>, Refusal> {
+    let Some(requester) = cx.requester() else { return Ok(None) };
+    let Some((namespace, name)) = requester.as_service_account() else { return Ok(None) };
+    // OLM's own accounts write for everybody; the labels say for whom.
+    if cx.is_olm_v0() {
+        return Ok(None);
+    }
+    let groups = group::groups_of(&cx.lookups, namespace)?;
+    Ok(groups.iter().any(|group| group.uses(name)).then(|| namespace.to_owned()))
+}
+
+/// Bounds a piece of RBAC by the active group of each namespace it belongs to.
+pub(super) fn bound_by<'r>(
+    cx: &Context<'_>,
+    owner: &Owner,
+    metadata: &Meta<'_>,
+    demands: impl Fn(&Scope) -> Result<Vec<Demand<'r>>, Refusal>,
+) -> Verdict {
+    let mut admitted = Admitted("no-operator-group");
+    for namespace in &owner.namespaces {
+        if cx.settings.exempts_namespace(namespace) {
+            admitted = Admitted("exempt");
+            continue;
+        }
+        match boundary::of_operator(cx, namespace, &owner.operator)? {
+            Bounds::NoGroup => {}
+            Bounds::Unbounded(_) => admitted = Admitted("unbounded"),
+            Bounds::Bounded(_, boundaries) => {
+                let scope = Scope::of(Some(&*cx.request.namespace).filter(|namespace| !namespace.is_empty()));
+                let judged = Judged {
+                    what: said(cx, &metadata.said_name()),
+                    demands: demands(&scope)?,
+                    manifest: "CSV.yaml".to_owned(),
+                };
+                let grants = grants(cx, &boundaries, &judged.demands)?;
+                bounded(cx, &judged, &boundaries, &grants, cx.settings.operator_groups.escalation)?;
+                admitted = Admitted("bounded");
+            }
+        }
+    }
+    Ok(admitted)
+}

@@ -1,0 +1,227 @@
+//! The look-ups of one verdict: counted, and each made once.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::cluster::{CLUSTER_ROLES, Cluster, Get, List, LookupError, Question, ROLES, Resource, SERVICE_ACCOUNTS};
+use crate::json::null_default;
+use crate::rule::Rule;
+
+/// The rules of a role, shared by everybody who is bound to it.
+pub type Rules = Rc<[Rule<'static>]>;
+
+/// A role: a ClusterRole, or a Role of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RoleKey {
+    /// The namespace of a Role; none for a ClusterRole.
+    pub namespace: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
+impl RoleKey {
+    /// `roles` or `clusterroles`.
+    #[must_use]
+    pub fn resource(&self) -> &'static str {
+        if self.namespace.is_some() { "roles" } else { "clusterroles" }
+    }
+}
+
+impl fmt::Display for RoleKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "Role {namespace}/{}", self.name),
+            None => write!(f, "ClusterRole {}", self.name),
+        }
+    }
+}
+
+/// The cluster as one verdict sees it. What was asked once is not asked again, so that a verdict is consistent in itself
+/// and the number of look-ups does not grow with the number of rules.
+pub struct Lookups<'c> {
+    cluster: &'c dyn Cluster,
+    made: Cell<usize>,
+    lists: RefCell<BTreeMap<(&'static str, Option<String>), Rc<Vec<u8>>>>,
+    roles: RefCell<BTreeMap<RoleKey, Option<Rules>>>,
+    accounts: RefCell<BTreeMap<(String, String), bool>>,
+}
+
+impl fmt::Debug for Lookups<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lookups").field("made", &self.made).finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct RoleRow<'a> {
+    #[serde(borrow, default, deserialize_with = "null_default")]
+    rules: Vec<Rule<'a>>,
+}
+
+impl<'c> Lookups<'c> {
+    /// Nothing is known yet.
+    pub fn new(cluster: &'c dyn Cluster) -> Self {
+        Lookups {
+            cluster,
+            made: Cell::new(0),
+            lists: RefCell::default(),
+            roles: RefCell::default(),
+            accounts: RefCell::default(),
+        }
+    }
+
+    /// How many look-ups were made.
+    #[must_use]
+    pub fn made(&self) -> usize {
+        self.made.get()
+    }
+
+    fn count(&self) {
+        self.made.set(self.made.get() + 1);
+    }
+
+    /// The JSON of a list.
+    pub fn list(&self, resource: Resource, namespace: Option<&str>) -> Result<Rc<Vec<u8>>, LookupError> {
+        let key = (resource.kind, namespace.map(str::to_owned));
+        if let Some(known) = self.lists.borrow().get(&key) {
+            return Ok(Rc::clone(known));
+        }
+        self.count();
+        let answer = Rc::new(self.cluster.list(&List { resource, namespace })?);
+        self.lists.borrow_mut().insert(key, Rc::clone(&answer));
+        Ok(answer)
+    }
+
+    /// Whether a list was looked up already.
+    #[must_use]
+    pub fn knows_list(&self, resource: Resource, namespace: Option<&str>) -> bool {
+        self.lists.borrow().contains_key(&(resource.kind, namespace.map(str::to_owned)))
+    }
+
+    /// The JSON of an object that is needed once.
+    pub fn get(&self, resource: Resource, namespace: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, LookupError> {
+        self.count();
+        self.cluster.get(&Get { resource, namespace, name })
+    }
+
+    /// Whether a service account exists.
+    pub fn account_exists(&self, namespace: &str, name: &str) -> Result<bool, LookupError> {
+        let key = (namespace.to_owned(), name.to_owned());
+        if let Some(known) = self.accounts.borrow().get(&key) {
+            return Ok(*known);
+        }
+        let exists = self.get(SERVICE_ACCOUNTS, Some(namespace), name)?.is_some();
+        self.accounts.borrow_mut().insert(key, exists);
+        Ok(exists)
+    }
+
+    /// The rules of a role; none if it does not exist. Aggregated ClusterRoles are what their `rules` say: the API
+    /// server's controller fills them in.
+    pub fn role(&self, key: &RoleKey) -> Result<Option<Rules>, LookupError> {
+        if let Some(known) = self.roles.borrow().get(key) {
+            return Ok(known.clone());
+        }
+        let resource = if key.namespace.is_some() { ROLES } else { CLUSTER_ROLES };
+        let get = Get { resource, namespace: key.namespace.as_deref(), name: &key.name };
+        self.count();
+        let rules = match self.cluster.get(&get)? {
+            None => None,
+            Some(answer) => {
+                let row: RoleRow<'_> = parse(&answer, &get)?;
+                Some(row.rules.into_iter().map(Rule::into_owned).collect())
+            }
+        };
+        self.roles.borrow_mut().insert(key.clone(), rules.clone());
+        Ok(rules)
+    }
+
+    /// Makes a role known that is not in the cluster yet: it comes with the same install.
+    pub fn assume_role(&self, key: RoleKey, rules: Rules) {
+        self.roles.borrow_mut().insert(key, Some(rules));
+    }
+
+    /// The API server's own answer.
+    pub fn can(&self, question: &Question<'_>) -> Result<bool, LookupError> {
+        self.count();
+        self.cluster.can(question)
+    }
+}
+
+/// Reads the answer to a look-up.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(answer: &'a [u8], lookup: &dyn fmt::Display) -> Result<T, LookupError> {
+    serde_json::from_str(utf8(answer, lookup)?).map_err(|error| unreadable(lookup, &error))
+}
+
+/// Everything is read as text: one kind of reader is half the code in the wasm.
+fn utf8<'a>(answer: &'a [u8], lookup: &dyn fmt::Display) -> Result<&'a str, LookupError> {
+    std::str::from_utf8(answer).map_err(|error| unreadable(lookup, &error))
+}
+
+/// Hands the items of a list to `item`, one by one.
+pub(crate) fn each_item<'a, T: Deserialize<'a>>(
+    answer: &'a [u8],
+    lookup: &dyn fmt::Display,
+    item: impl FnMut(T),
+) -> Result<(), LookupError> {
+    let mut deserializer = serde_json::Deserializer::from_str(utf8(answer, lookup)?);
+    deserializer.deserialize_map(ListVisitor(item, PhantomData)).map_err(|error| unreadable(lookup, &error))
+}
+
+fn unreadable(lookup: &dyn fmt::Display, error: &dyn fmt::Display) -> LookupError {
+    LookupError { lookup: lookup.to_string(), reason: format!("the answer cannot be read: {error}") }
+}
+
+struct ListVisitor<F, T>(F, PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>, F: FnMut(T)> Visitor<'de> for ListVisitor<F, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        let mut found = false;
+        while let Some(key) = map.next_key::<&str>()? {
+            if key == "items" {
+                map.next_value_seed(Items(&mut self.0, PhantomData))?;
+                found = true;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        // An answer without items is no list: taking it for an empty one would admit what nobody looked at.
+        if found { Ok(()) } else { Err(serde::de::Error::missing_field("items")) }
+    }
+}
+
+struct Items<'f, F, T>(&'f mut F, PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>, F: FnMut(T)> DeserializeSeed<'de> for Items<'_, F, T> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>, F: FnMut(T)> Visitor<'de> for Items<'_, F, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the items of a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(item) = seq.next_element()? {
+            (self.0)(item);
+        }
+        Ok(())
+    }
+}

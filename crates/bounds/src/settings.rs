@@ -1,0 +1,477 @@
+//! The settings of a registration (specification 8).
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+
+use crate::glob;
+use crate::json::{self, null_default};
+
+/// A setting with a few known values. `false` is read as `off`: that is what YAML 1.1 makes of a bare `off`.
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+
+        impl $name {
+            /// The known values.
+            pub const VALUES: &'static [&'static str] = &[$($text),+];
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any(ChoiceVisitor($name::VALUES)).map(|index| {
+                    // The visitor only ever answers with an index into VALUES.
+                    [$($name::$variant),+][index]
+                })
+            }
+        }
+    };
+}
+
+struct ChoiceVisitor(&'static [&'static str]);
+
+impl Visitor<'_> for ChoiceVisitor {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "one of {}", self.0.join(", "))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<usize, E> {
+        self.0.iter().position(|known| *known == text).ok_or_else(|| E::unknown_variant(text, self.0))
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<usize, E> {
+        self.visit_str(if value { "on" } else { "off" })
+    }
+}
+
+choice! {
+    /// What becomes of a request that exceeds its boundary.
+    Mode {
+        /// It is refused.
+        Enforce = "enforce",
+        /// It is admitted with warnings.
+        Warn = "warn",
+    }
+}
+choice! {
+    /// Who decides whether an identity holds something.
+    AuthorizerSetting {
+        /// The RBAC objects, read and judged here.
+        Rbac = "rbac",
+        /// The API server, asked by access reviews.
+        AccessReview = "access-review",
+    }
+}
+choice! {
+    /// What a check does when it fails.
+    Severity {
+        /// Refuse.
+        Deny = "deny",
+        /// Admit with a warning.
+        Warn = "warn",
+        /// Do not check.
+        Off = "off",
+    }
+}
+choice! {
+    /// What a check that cannot be switched off does when it fails.
+    Strictness {
+        /// Admit with a warning.
+        Warn = "warn",
+        /// Refuse.
+        Deny = "deny",
+    }
+}
+choice! {
+    /// Whether `escalate` and `bind` in a boundary's grant count.
+    Escalation {
+        /// The operator never holds more than the boundary.
+        Ignore = "ignore",
+        /// What the API server would have let the boundary create passes.
+        Honor = "honor",
+    }
+}
+choice! {
+    /// The life of `ClusterExtension.spec.serviceAccount`.
+    Phase {
+        /// The field must be there.
+        Required = "required",
+        /// Without it the identity is synthetic.
+        Optional = "optional",
+        /// It is ignored.
+        Deprecated = "deprecated",
+        /// It is gone.
+        Removed = "removed",
+    }
+}
+choice! {
+    /// What bounds the objects that OLM v1 writes.
+    Bound {
+        /// Nothing.
+        Off = "off",
+        /// The field if set, else the synthetic identity.
+        ServiceAccount = "serviceAccount",
+        /// The synthetic identity.
+        Synthetic = "synthetic",
+    }
+}
+choice! {
+    /// Whether CustomResourceDefinitions of an extension are judged.
+    Crds {
+        /// They stay with OLM.
+        Exempt = "exempt",
+        /// They are judged like everything else.
+        Bounded = "bounded",
+    }
+}
+
+/// All settings. Every one is optional.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Settings {
+    /// Refuse or warn.
+    pub mode: Mode,
+    /// RBAC or access reviews.
+    pub authorizer: AuthorizerSetting,
+    /// The boundary guard.
+    pub guard: Severity,
+    /// The guard where nothing bounds.
+    pub guard_unbounded: Severity,
+    /// The guard for Subscriptions and approvals.
+    pub guard_subscriptions: Severity,
+    /// Who and what is left alone.
+    #[serde(deserialize_with = "null_default")]
+    pub exempt: Exempt,
+    /// OLM's own accounts.
+    #[serde(deserialize_with = "null_default")]
+    pub olm: Olm,
+    /// OLM v0.
+    #[serde(deserialize_with = "null_default")]
+    pub operator_groups: OperatorGroups,
+    /// Operators that are held to less than their group allows.
+    #[serde(deserialize_with = "null_default")]
+    pub untrusted: Vec<Untrusted>,
+    /// OLM v1.
+    #[serde(deserialize_with = "null_default")]
+    pub cluster_extensions: ClusterExtensions,
+}
+
+/// Who and what is left alone.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Exempt {
+    /// Users that pass the guard.
+    pub users: Vec<String>,
+    /// Groups that pass the guard.
+    pub groups: Vec<String>,
+    /// Namespaces (globs) whose operators are not judged at all.
+    pub namespaces: Vec<String>,
+}
+
+/// OLM's own accounts.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Olm {
+    /// The accounts of OLM v0's controllers.
+    pub v0_users: Vec<String>,
+    /// The accounts of OLM v1's controller.
+    pub v1_users: Vec<String>,
+}
+
+/// Settings for OLM v0.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OperatorGroups {
+    /// Refuse groups without an account.
+    pub require_service_account: bool,
+    /// A group whose account does not exist.
+    pub missing_service_account: Strictness,
+    /// An account that can write CRDs or APIServices.
+    pub cluster_writes: Severity,
+    /// Whether `escalate` and `bind` count.
+    pub escalation: Escalation,
+}
+
+/// An operator that is held to less than its group allows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Untrusted {
+    /// A glob on the name of the ClusterServiceVersion.
+    pub operator: String,
+    /// A glob on its namespace; absent means any.
+    #[serde(default)]
+    pub namespace: Option<String>,
+    /// The second account, in the operator's namespace.
+    pub service_account_name: String,
+}
+
+/// Settings for OLM v1.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ClusterExtensions {
+    /// The phase, by name.
+    pub phase: Option<Phase>,
+    /// The phase, by OpenShift release.
+    pub release: Option<String>,
+    /// Take the field out.
+    pub strip: bool,
+    /// What bounds the objects that OLM v1 writes.
+    pub bound: Bound,
+    /// Whether CRDs are judged.
+    pub crds: Crds,
+    /// Whether `escalate` and `bind` count.
+    pub escalation: Escalation,
+    /// Over-broad grants to synthetic identities.
+    pub broad_grants: Severity,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            mode: Mode::Enforce,
+            authorizer: AuthorizerSetting::Rbac,
+            guard: Severity::Deny,
+            guard_unbounded: Severity::Warn,
+            guard_subscriptions: Severity::Off,
+            exempt: Exempt::default(),
+            olm: Olm::default(),
+            operator_groups: OperatorGroups::default(),
+            untrusted: Vec::new(),
+            cluster_extensions: ClusterExtensions::default(),
+        }
+    }
+}
+
+impl Default for Exempt {
+    fn default() -> Self {
+        Exempt { users: Vec::new(), groups: vec!["system:masters".to_owned()], namespaces: Vec::new() }
+    }
+}
+
+impl Default for Olm {
+    fn default() -> Self {
+        let account = |namespace: &str, name: &str| format!("system:serviceaccount:{namespace}:{name}");
+        Olm {
+            v0_users: ["olm", "operator-lifecycle-manager", "openshift-operator-lifecycle-manager"]
+                .map(|namespace| account(namespace, "olm-operator-serviceaccount"))
+                .to_vec(),
+            v1_users: ["olmv1-system", "openshift-operator-controller"]
+                .map(|namespace| account(namespace, "operator-controller-controller-manager"))
+                .to_vec(),
+        }
+    }
+}
+
+impl Default for OperatorGroups {
+    fn default() -> Self {
+        OperatorGroups {
+            require_service_account: false,
+            missing_service_account: Strictness::Warn,
+            cluster_writes: Severity::Deny,
+            escalation: Escalation::Ignore,
+        }
+    }
+}
+
+impl Default for ClusterExtensions {
+    fn default() -> Self {
+        ClusterExtensions {
+            phase: None,
+            release: None,
+            strip: false,
+            bound: Bound::Off,
+            crds: Crds::Exempt,
+            escalation: Escalation::Honor,
+            broad_grants: Severity::Warn,
+        }
+    }
+}
+
+/// The releases that `clusterExtensions.release` knows.
+const RELEASES: &[(&str, Phase)] =
+    &[("4.20", Phase::Required), ("4.21", Phase::Deprecated), ("4.22", Phase::Deprecated), ("4.23", Phase::Removed)];
+
+impl Settings {
+    /// Reads settings; what is missing has its default. The error names the key, and the nearest known one.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let settings: Option<Settings> =
+            json::read(text, "settings").map_err(|error| format!("{error}{}", nearest_known(&error.reason)))?;
+        let settings = settings.unwrap_or_default();
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// What no type can say.
+    fn check(&self) -> Result<(), String> {
+        for (index, untrusted) in self.untrusted.iter().enumerate() {
+            let path = format!("settings.untrusted[{index}]");
+            if untrusted.operator.is_empty() {
+                return Err(format!("{path}.operator: must not be empty; use \"*\" for every operator"));
+            }
+            if !is_object_name(&untrusted.service_account_name) {
+                return Err(format!(
+                    "{path}.serviceAccountName: {:?} is not the name of a service account",
+                    untrusted.service_account_name
+                ));
+            }
+        }
+        let extensions = &self.cluster_extensions;
+        if extensions.phase.is_some() && extensions.release.is_some() {
+            return Err("settings.clusterExtensions: set either phase or release, not both".to_owned());
+        }
+        if let Some(release) = &extensions.release {
+            if !RELEASES.iter().any(|(known, _)| known == release) {
+                let known: Vec<&str> = RELEASES.iter().map(|(release, _)| *release).collect();
+                return Err(format!(
+                    "settings.clusterExtensions.release: unknown release {release:?}; known are {}{}",
+                    known.join(", "),
+                    did_you_mean(release, &known)
+                ));
+            }
+        }
+        if extensions.strip && extensions.bound == Bound::ServiceAccount {
+            return Err("settings.clusterExtensions: strip takes out the very field that `bound: serviceAccount` \
+                 bounds by; use `bound: synthetic`, or leave strip off"
+                .to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether operators of this namespace are left alone.
+    #[must_use]
+    pub fn exempts_namespace(&self, namespace: &str) -> bool {
+        self.exempt.namespaces.iter().any(|pattern| glob::matches(pattern, namespace))
+    }
+
+    /// Whether this is one of OLM v0's own accounts.
+    #[must_use]
+    pub fn is_olm_v0(&self, user: &str) -> bool {
+        self.olm.v0_users.iter().any(|known| known == user)
+    }
+
+    /// Whether this is one of OLM v1's own accounts.
+    #[must_use]
+    pub fn is_olm_v1(&self, user: &str) -> bool {
+        self.olm.v1_users.iter().any(|known| known == user)
+    }
+}
+
+/// Whether this can be the name of an object: a DNS subdomain.
+#[must_use]
+pub fn is_object_name(name: &str) -> bool {
+    let label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    name.len() <= 253 && name.split('.').all(label)
+}
+
+/// serde names the unknown word first and the known ones after it, each in backticks.
+fn nearest_known(reason: &str) -> String {
+    if !reason.starts_with("unknown ") {
+        return String::new();
+    }
+    let mut words = reason.split('`').skip(1).step_by(2);
+    let unknown = words.next().unwrap_or_default();
+    did_you_mean(unknown, &words.collect::<Vec<_>>())
+}
+
+fn did_you_mean(unknown: &str, known: &[&str]) -> String {
+    let nearest = known.iter().map(|known| (distance(unknown, known), known)).min();
+    match nearest {
+        Some((distance, known)) if distance <= unknown.len().max(3) / 2 + 1 => format!("; did you mean `{known}`?"),
+        _ => String::new(),
+    }
+}
+
+/// Levenshtein's distance, not minding case.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.to_ascii_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    // A key of a thousand letters is nobody's misspelling.
+    for (i, ca) in a.to_ascii_lowercase().chars().take(64).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let next = (diagonal + usize::from(ca != *cb)).min(row[j] + 1).min(row[j + 1] + 1);
+            diagonal = row[j + 1];
+            row[j + 1] = next;
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_at_all_gives_the_defaults() {
+        for text in ["{}", "null", r#"{"exempt":null,"untrusted":null,"operatorGroups":{}}"#] {
+            let settings = Settings::read(text).unwrap();
+            assert_eq!(settings.mode, Mode::Enforce);
+            assert_eq!(settings.guard, Severity::Deny);
+            assert_eq!(settings.guard_unbounded, Severity::Warn);
+            assert_eq!(settings.guard_subscriptions, Severity::Off);
+            assert_eq!(settings.exempt.groups, ["system:masters"]);
+            assert_eq!(settings.operator_groups.cluster_writes, Severity::Deny);
+            assert_eq!(settings.cluster_extensions.bound, Bound::Off);
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+        for (text, expected) in [
+            (r#"{"modee":"warn"}"#, "settings.modee: unknown field `modee`"),
+            (r#"{"modee":"warn"}"#, "did you mean `mode`?"),
+            (r#"{"operatorgroups":{}}"#, "did you mean `operatorGroups`?"),
+            (r#"{"operatorGroups":{"clusterWrite":"deny"}}"#, "settings.operatorGroups.clusterWrite"),
+            (r#"{"operatorGroups":{"clusterWrite":"deny"}}"#, "did you mean `clusterWrites`?"),
+            (r#"{"untrusted":[{"operator":"a","serviceAccount":"b"}]}"#, "did you mean `serviceAccountName`?"),
+        ] {
+            let error = Settings::read(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_value_is_refused_with_the_nearest_known_one() {
+        for (text, expected) in [
+            (r#"{"mode":"enforced"}"#, "did you mean `enforce`?"),
+            (r#"{"guard":"denied"}"#, "settings.guard: unknown variant `denied`"),
+            (r#"{"mode":7}"#, "settings.mode: invalid type: integer `7`"),
+            (r#"{"guard":true}"#, "unknown variant `on`"),
+            (r#"{"mode":false}"#, "unknown variant `off`"),
+            (r#"{"clusterExtensions":{"release":"4.24"}}"#, "known are 4.20, 4.21, 4.22, 4.23"),
+        ] {
+            let error = Settings::read(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_bare_off_of_yaml_is_understood() {
+        let settings = Settings::read(r#"{"guard":false,"clusterExtensions":{"bound":false}}"#).unwrap();
+        assert_eq!(settings.guard, Severity::Off);
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_refused() {
+        for (text, expected) in [
+            (r#"{"clusterExtensions":{"phase":"optional","release":"4.20"}}"#, "either phase or release"),
+            (r#"{"clusterExtensions":{"strip":true,"bound":"serviceAccount"}}"#, "strip takes out the very field"),
+            (r#"{"untrusted":[{"operator":"","serviceAccountName":"a"}]}"#, "untrusted[0].operator"),
+            (r#"{"untrusted":[{"operator":"a","serviceAccountName":"A b"}]}"#, "is not the name of a service account"),
+        ] {
+            let error = Settings::read(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! From the payload to the response.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::admission::{AdmissionRequest, Payload};
+use crate::cluster::Cluster;
+use crate::context::{Context, Notes};
+use crate::json;
+use crate::judge::judge;
+use crate::lookups::Lookups;
+use crate::message;
+use crate::settings::{AuthorizerSetting, Mode, Settings};
+use crate::verdict::{Admitted, BAD_REQUEST, FORBIDDEN, Refusal, Response};
+
+/// Judges an admission request: `{"settings": …, "request": …}`. Whatever is in it, there is an answer.
+#[must_use]
+pub fn validate(payload: &[u8], cluster: &dyn Cluster) -> Response {
+    match evaluate(payload, cluster) {
+        Ok(response) => response,
+        Err(message) => refused(BAD_REQUEST, "unreadable", message, Notes::default()),
+    }
+}
+
+fn evaluate(payload: &[u8], cluster: &dyn Cluster) -> Result<Response, String> {
+    let text = std::str::from_utf8(payload).map_err(|error| format!("the payload is not UTF-8: {error}"))?;
+    let payload: Payload<'_> = json::read(text, "").map_err(|error| format!("this is no policy payload: {error}"))?;
+    let request: AdmissionRequest<'_> = json::read(payload.request.get(), "request")
+        .map_err(|error| format!("this is no admission request: {error}"))?;
+    let settings = match payload.settings {
+        Some(settings) => Settings::read(settings.get())?,
+        None => Settings::default(),
+    };
+    let cx = Context::new(&request, &settings, Lookups::new(cluster));
+    let verdict = judge(&cx);
+    Ok(respond(cx, verdict))
+}
+
+fn respond(cx: Context<'_>, verdict: Result<Admitted, Refusal>) -> Response {
+    cx.fact("lookups", cx.lookups.made().to_string());
+    if cx.settings.authorizer == AuthorizerSetting::AccessReview {
+        cx.fact("authorizer", "access-review; rbac for nonResourceURLs and for what must be listed");
+    } else {
+        cx.fact("authorizer", "rbac");
+    }
+    match verdict {
+        Ok(Admitted(reason)) => admitted(reason, cx.into_notes()),
+        Err(Refusal::Exceeds { lines, .. }) if cx.settings.mode == Mode::Warn => {
+            for line in &lines {
+                cx.warn(line);
+            }
+            admitted("exceeds-but-mode-is-warn", cx.into_notes())
+        }
+        Err(Refusal::Exceeds { message, .. }) => refused(FORBIDDEN, "exceeds", message, cx.into_notes()),
+        Err(Refusal::Forbidden { reason, message }) => refused(FORBIDDEN, reason, message, cx.into_notes()),
+        Err(Refusal::Lookup(error)) => refused(FORBIDDEN, "lookup-failed", lookup_failed(&error), cx.into_notes()),
+        Err(refusal @ Refusal::Unreadable { .. }) => {
+            refused(BAD_REQUEST, "unreadable", refusal.to_string(), cx.into_notes())
+        }
+    }
+}
+
+/// Forbidden rather than an internal error: OLM tries a Forbidden step again, and so recovers when the look-up does.
+fn lookup_failed(error: &crate::cluster::LookupError) -> String {
+    format!(
+        "a look-up failed, so nobody can tell whether this stays within its boundary: {}: {}. Check the policy server's \
+         RBAC and log; the request can be repeated.",
+        error.lookup, error.reason
+    )
+}
+
+fn admitted(reason: &'static str, notes: Notes) -> Response {
+    let verdict = if notes.warnings.is_empty() { "admitted" } else { "warned" };
+    Response {
+        accepted: true,
+        message: None,
+        code: None,
+        mutated_object: None,
+        audit_annotations: facts(notes.facts, verdict, reason),
+        warnings: message::limit(notes.warnings),
+    }
+}
+
+fn refused(code: u16, reason: &'static str, message: String, notes: Notes) -> Response {
+    Response {
+        accepted: false,
+        message: Some(message),
+        code: Some(code),
+        mutated_object: None,
+        audit_annotations: facts(notes.facts, "refused", reason),
+        warnings: message::limit(notes.warnings),
+    }
+}
+
+fn facts(mut facts: BTreeMap<&'static str, String>, verdict: &str, reason: &str) -> BTreeMap<&'static str, String> {
+    facts.insert("verdict", verdict.to_owned());
+    facts.insert("reason", reason.to_owned());
+    facts
+}
+
+/// The answer to `validate_settings`.
+#[derive(Debug, Serialize)]
+pub struct SettingsVerdict {
+    /// Usable?
+    pub valid: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Checks the settings of a registration.
+#[must_use]
+pub fn validate_settings(payload: &[u8]) -> SettingsVerdict {
+    let read = std::str::from_utf8(payload)
+        .map_err(|error| format!("the settings are not UTF-8: {error}"))
+        .and_then(|text| Settings::read(text).map(drop));
+    SettingsVerdict { valid: read.is_ok(), message: read.err() }
+}

@@ -1,0 +1,19 @@
+//! Runs the operator-bounds policy without a cluster: the published wasm module in the engine that Kubewarden uses,
+//! with a directory of manifests in place of the API server.
+//!
+//! The way of an evaluation: [`admission::Request`] and [`manifests::Manifests`] → [`policy::Policy`], which calls
+//! back into [`host::Host`] for its look-ups → [`admission::AdmissionResponse`].
+
+#![forbid(unsafe_code)]
+
+pub mod admission;
+pub mod diff;
+pub mod documents;
+pub mod engine;
+pub mod host;
+pub mod manifests;
+mod mask;
+pub mod policy;
+mod rbac;
+pub mod replay;
+mod selector;

@@ -1,0 +1,107 @@
+//! Look-ups through Kubewarden's host capabilities.
+//!
+//! The request types are the SDK's. Its functions are not used: they build every item of a list, where `bounds` only
+//! looks at the few that matter.
+
+use bounds::cluster::{Cluster, Get, List, LookupError, Question, Resource};
+use kubewarden_policy_sdk::host_capabilities::kubernetes::{
+    CanIRequest, GetResourceRequest, ListAllResourcesRequest, ListResourcesByNamespaceRequest, ResourceAttributes,
+    SubjectAccessReview,
+};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+/// The policy server.
+pub(crate) struct Host;
+
+impl Cluster for Host {
+    fn list(&self, list: &List<'_>) -> Result<Vec<u8>, LookupError> {
+        let Resource { api_version, kind, .. } = list.resource;
+        match list.namespace {
+            Some(namespace) => {
+                let request = ListResourcesByNamespaceRequest {
+                    api_version: api_version.to_owned(),
+                    kind: kind.to_owned(),
+                    namespace: namespace.to_owned(),
+                    label_selector: None,
+                    field_selector: None,
+                    field_masks: masks(list.resource),
+                };
+                call("list_resources_by_namespace", &request, list)
+            }
+            None => {
+                let request = ListAllResourcesRequest {
+                    api_version: api_version.to_owned(),
+                    kind: kind.to_owned(),
+                    label_selector: None,
+                    field_selector: None,
+                    field_masks: masks(list.resource),
+                };
+                call("list_resources_all", &request, list)
+            }
+        }
+    }
+
+    fn get(&self, get: &Get<'_>) -> Result<Option<Vec<u8>>, LookupError> {
+        let Resource { api_version, kind, .. } = get.resource;
+        let request = GetResourceRequest {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name: get.name.to_owned(),
+            namespace: get.namespace.map(str::to_owned),
+            // A role that lost a rule, or an account that was deleted, five seconds ago must not admit anything.
+            disable_cache: true,
+            field_masks: masks(get.resource),
+        };
+        match call("get_resource", &request, get) {
+            Ok(answer) => Ok(Some(answer)),
+            // The host has no other way of saying that an object does not exist.
+            Err(error) if error.reason.contains(&format!("Cannot find {api_version}/{kind} named '{}'", get.name)) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn can(&self, question: &Question<'_>) -> Result<bool, LookupError> {
+        let some = |text: &str| Some(text.to_owned());
+        let request = CanIRequest {
+            subject_access_review: SubjectAccessReview {
+                user: question.identity.user().to_owned(),
+                groups: Some(question.identity.groups().to_vec()),
+                resource_attributes: ResourceAttributes {
+                    group: some(question.group),
+                    name: question.name.map(str::to_owned),
+                    namespace: question.namespace.map(str::to_owned),
+                    resource: question.resource.to_owned(),
+                    subresource: question.subresource.map(str::to_owned),
+                    verb: question.verb.to_owned(),
+                    version: None,
+                },
+            },
+            disable_cache: true,
+        };
+        let answer = call("can_i", &request, question)?;
+        let review: Review = serde_json::from_slice(&answer)
+            .map_err(|error| LookupError { lookup: question.to_string(), reason: error.to_string() })?;
+        Ok(review.allowed && !review.denied)
+    }
+}
+
+/// The part of a `SubjectAccessReviewStatus` that decides.
+#[derive(serde::Deserialize)]
+struct Review {
+    allowed: bool,
+    #[serde(default)]
+    denied: bool,
+}
+
+fn masks(resource: Resource) -> Option<BTreeSet<String>> {
+    Some(resource.masks.iter().map(|mask| (*mask).to_owned()).collect())
+}
+
+fn call(operation: &str, request: &impl serde::Serialize, lookup: &dyn Display) -> Result<Vec<u8>, LookupError> {
+    let failed = |reason: String| LookupError { lookup: lookup.to_string(), reason };
+    let message = serde_json::to_vec(request).map_err(|error| failed(error.to_string()))?;
+    wapc_guest::host_call("kubewarden", "kubernetes", operation, &message).map_err(|error| failed(error.to_string()))
+}
