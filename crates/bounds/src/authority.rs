@@ -9,6 +9,7 @@ use crate::covers::Index;
 use crate::demand::Demand;
 use crate::grant::Grant;
 use crate::message::Excess;
+use crate::order::ordered;
 use crate::rule::{Atom, Rule, Target};
 use crate::scope::Scope;
 use crate::settings::{AuthorizerSetting, Escalation};
@@ -62,10 +63,10 @@ impl Authority<'_> {
                     continue;
                 }
                 let atoms = scale.uncovered(&demand.rules)?;
-                if let (false, Some(why)) = (atoms.is_empty(), &demand.why) {
-                    if !shortfall.notes.contains(why) {
-                        shortfall.notes.push(why.clone());
-                    }
+                if let (false, Some(why)) = (atoms.is_empty(), &demand.why)
+                    && !shortfall.notes.contains(why)
+                {
+                    shortfall.notes.push(why.clone());
                 }
                 missing.extend(atoms);
             }
@@ -126,15 +127,12 @@ struct Review<'s> {
 impl Review<'_> {
     /// Access reviews know no URLs through Kubewarden's host capabilities: those are RBAC's to answer.
     fn uncovered<'r>(&self, rbac: &Index<'_>, rules: &'r [Rule<'_>]) -> Result<Vec<Atom<'r>>, Refusal> {
-        let mut known: BTreeMap<Atom<'r>, bool> = BTreeMap::new();
         let mut missing = Vec::new();
-        for atom in Index::new(&[]).uncovered(rules) {
-            let held = match (atom.target, known.get(&atom)) {
-                (_, Some(held)) => *held,
-                (Target::Url(_), None) => rbac.covering(&atom).iter().any(|word| *word != 0),
-                (Target::Resource { .. }, None) => self.everything || self.ask(&atom)?,
+        for atom in ordered(Index::new(&[]).uncovered(rules)) {
+            let held = match atom.target {
+                Target::Url(_) => rbac.covering(&atom).iter().any(|word| *word != 0),
+                Target::Resource { .. } => self.everything || self.ask(&atom)?,
             };
-            known.insert(atom, held);
             if !held {
                 missing.push(atom);
             }

@@ -5,22 +5,20 @@ use std::io::Read;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
 
-use crate::json::null_default;
+use crate::object::object;
 use crate::text::Text;
 use crate::yaml;
 
 /// A ConfigMap holds at most 1 MiB; unpacked it is allowed to be this much. More is a bomb.
 const MAX_UNPACKED: u64 = 16 * 1024 * 1024;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ConfigMap<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    data: BTreeMap<Text<'a>, Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    binary_data: BTreeMap<Text<'a>, Text<'a>>,
+object! {
+    #[derive(Debug, Default)]
+    struct ConfigMap<'a> {
+        data: BTreeMap<Text<'a>, Text<'a>> = "data",
+        binary_data: BTreeMap<Text<'a>, Text<'a>> = "binaryData",
+    }
 }
 
 /// The manifests of an unpacked bundle, each as JSON. The error says which entry cannot be read, and why.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::covers::Index;
+use crate::order::ordered;
 use crate::rule::{Atom, Rule, Target};
 use crate::text::Text;
 
@@ -16,48 +17,44 @@ use crate::text::Text;
 /// assert_eq!(missing, [Rule::on(&[""], &["nodes", "pods"], &["get", "list"])]);
 /// ```
 pub fn compact<'r>(atoms: impl IntoIterator<Item = Atom<'r>>) -> Vec<Rule<'r>> {
-    let atoms = without_implied(atoms.into_iter().collect());
-    let mut resources: BTreeMap<(&str, &str, Option<&str>), BTreeSet<&str>> = BTreeMap::new();
-    let mut urls: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for atom in atoms {
-        match atom.target {
-            Target::Resource { group, resource, name } => {
-                resources.entry((group, resource, name)).or_default().insert(atom.verb);
-            }
-            Target::Url(url) => {
-                urls.entry(url).or_default().insert(atom.verb);
-            }
+    let mut rules: Vec<Rule<'r>> = without_implied(ordered(atoms)).into_iter().map(Atom::to_rule).collect();
+    // Each step merges the rules that agree in everything else, so that the product of the lists stays exact.
+    let lists: [List<'r>; 5] = [
+        |rule| &mut rule.verbs,
+        |rule| &mut rule.resource_names,
+        |rule| &mut rule.resources,
+        |rule| &mut rule.api_groups,
+        |rule| &mut rule.non_resource_urls,
+    ];
+    for list in lists {
+        rules = merge(rules, list);
+    }
+    let sorted = ordered(rules);
+    let (urls, resources): (Vec<_>, Vec<_>) = sorted.into_iter().partition(|rule| rule.resources.is_empty());
+    resources.into_iter().chain(urls).collect()
+}
+
+/// One of the lists of a rule.
+type List<'r> = for<'x> fn(&'x mut Rule<'r>) -> &'x mut Vec<Text<'r>>;
+
+/// Merges the rules that differ in one list only. A rule without that list has nothing to merge: no names at all is more
+/// than any number of names.
+fn merge<'r>(rules: Vec<Rule<'r>>, list: List<'r>) -> Vec<Rule<'r>> {
+    let mut merged: BTreeMap<Rule<'r>, BTreeSet<Text<'r>>> = BTreeMap::new();
+    let mut result = Vec::new();
+    for mut rule in rules {
+        let items = std::mem::take(list(&mut rule));
+        if items.is_empty() {
+            result.push(rule);
+        } else {
+            merged.entry(rule).or_default().extend(items);
         }
     }
-
-    // Each step merges the keys that agree in everything else, so that the product of the lists stays exact.
-    let by_names = merge(resources.into_iter().map(|((group, resource, name), verbs)| {
-        // Nameless atoms have no list of names to merge into.
-        ((group, resource, verbs, name.is_none()), name)
-    }));
-    let by_resources =
-        merge(by_names.into_iter().map(|((group, resource, verbs, _), names)| ((group, verbs, names), resource)));
-    let by_groups =
-        merge(by_resources.into_iter().map(|((group, verbs, names), resources)| ((resources, verbs, names), group)));
-    let by_urls = merge(urls.into_iter().map(|(url, verbs)| (verbs, url)));
-
-    let mut rules: Vec<Rule<'r>> = by_groups
-        .into_iter()
-        .map(|((resources, verbs, names), groups)| Rule {
-            api_groups: texts(groups),
-            resources: texts(resources),
-            verbs: texts(verbs),
-            resource_names: texts(names.into_iter().flatten()),
-            non_resource_urls: Vec::new(),
-        })
-        .collect();
-    rules.sort();
-    rules.extend(by_urls.into_iter().map(|(verbs, urls)| Rule {
-        verbs: texts(verbs),
-        non_resource_urls: texts(urls),
-        ..Rule::default()
-    }));
-    rules
+    for (mut rule, items) in merged {
+        *list(&mut rule) = items.into_iter().collect();
+        result.push(rule);
+    }
+    result
 }
 
 /// Drops atoms that another atom covers: who is told to grant `*` need not be told to grant `get`.
@@ -108,18 +105,6 @@ fn next_is_named(atom: &Atom<'_>, atoms: &BTreeSet<Atom<'_>>) -> bool {
     atoms.range(first_named..).next().is_some_and(|next| {
         matches!(next.target, Target::Resource { group: g, resource: r, name: Some(_) } if g == group && r == resource)
     })
-}
-
-fn merge<K: Ord, V: Ord>(pairs: impl Iterator<Item = (K, V)>) -> BTreeMap<K, BTreeSet<V>> {
-    let mut merged: BTreeMap<K, BTreeSet<V>> = BTreeMap::new();
-    for (key, value) in pairs {
-        merged.entry(key).or_default().insert(value);
-    }
-    merged
-}
-
-fn texts<'a>(list: impl IntoIterator<Item = &'a str>) -> Vec<Text<'a>> {
-    list.into_iter().map(Text::from).collect()
 }
 
 #[cfg(test)]

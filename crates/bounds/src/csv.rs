@@ -2,131 +2,127 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
-
-use crate::json::null_default;
 use crate::meta::Meta;
+use crate::object::object;
+use crate::order::ordered;
 use crate::rule::Rule;
 use crate::text::Text;
 
-/// A ClusterServiceVersion. `spec.install.spec` is read whatever `strategy` says.
-#[derive(Debug, Clone, Default, Deserialize)]
-pub struct ClusterServiceVersion<'a> {
-    /// `metadata`.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub metadata: Meta<'a>,
+object! {
+    /// A ClusterServiceVersion. `spec.install.spec` is read whatever `strategy` says.
+    #[derive(Debug, Clone, Default)]
+    pub struct ClusterServiceVersion<'a> {
+        /// `metadata`.
+        pub metadata: Meta<'a> = "metadata",
+        /// `spec`.
+        pub spec: Spec<'a> = "spec",
+    }
+}
+
+object! {
     /// `spec`.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub spec: Spec<'a>,
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Spec<'a> {
+        /// The version it comes after.
+        pub replaces: Text<'a> = "replaces",
+        /// How it is installed.
+        install: Install<'a> = "install",
+        /// API services.
+        apiservicedefinitions: ApiServices<'a> = "apiservicedefinitions",
+        /// Webhooks.
+        pub webhookdefinitions: Vec<Webhook<'a>> = "webhookdefinitions",
+    }
 }
 
-/// `spec`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct Spec<'a> {
-    /// The version it comes after.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub replaces: Text<'a>,
-    /// How it is installed.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    install: Install<'a>,
-    /// API services.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    apiservicedefinitions: ApiServices<'a>,
-    /// Webhooks.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub webhookdefinitions: Vec<Webhook<'a>>,
+object! {
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    struct Install<'a> {
+        spec: Strategy<'a> = "spec",
+    }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-struct Install<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    spec: Strategy<'a>,
+object! {
+    /// `spec.install.spec`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Strategy<'a> {
+        /// Permissions in namespaces.
+        pub permissions: Vec<Permission<'a>> = "permissions",
+        /// Permissions in the whole cluster.
+        pub cluster_permissions: Vec<Permission<'a>> = "clusterPermissions",
+        /// What runs.
+        pub deployments: Vec<Deployment<'a>> = "deployments",
+    }
 }
 
-/// `spec.install.spec`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Strategy<'a> {
-    /// Permissions in namespaces.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub permissions: Vec<Permission<'a>>,
-    /// Permissions in the whole cluster.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub cluster_permissions: Vec<Permission<'a>>,
-    /// What runs.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub deployments: Vec<Deployment<'a>>,
+object! {
+    /// An entry of `permissions` or `clusterPermissions`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Permission<'a> {
+        /// Whose they are.
+        pub service_account_name: Text<'a> = "serviceAccountName",
+        /// The rules.
+        pub rules: Vec<Rule<'a>> = "rules",
+    }
 }
 
-/// An entry of `permissions` or `clusterPermissions`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Permission<'a> {
-    /// Whose they are.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub service_account_name: Text<'a>,
-    /// The rules.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub rules: Vec<Rule<'a>>,
+object! {
+    /// An entry of `deployments`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Deployment<'a> {
+        /// The name.
+        pub name: Text<'a> = "name",
+        spec: DeploymentSpec<'a> = "spec",
+    }
 }
 
-/// An entry of `deployments`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct Deployment<'a> {
-    /// The name.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub name: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    spec: DeploymentSpec<'a>,
+object! {
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    struct DeploymentSpec<'a> {
+        template: PodTemplate<'a> = "template",
+    }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-struct DeploymentSpec<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    template: PodTemplate<'a>,
+object! {
+    /// The part of a pod template that says who it runs as.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct PodTemplate<'a> {
+        spec: PodSpec<'a> = "spec",
+    }
 }
 
-/// The part of a pod template that says who it runs as.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct PodTemplate<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    spec: PodSpec<'a>,
+object! {
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    struct PodSpec<'a> {
+        service_account_name: Text<'a> = "serviceAccountName",
+        service_account: Text<'a> = "serviceAccount",
+    }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PodSpec<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    service_account_name: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    service_account: Text<'a>,
+object! {
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    struct ApiServices<'a> {
+        owned: Vec<ApiService<'a>> = "owned",
+    }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-struct ApiServices<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    owned: Vec<ApiService<'a>>,
+object! {
+    /// An entry of `apiservicedefinitions.owned`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct ApiService<'a> {
+        /// The Deployment behind it.
+        pub deployment_name: Text<'a> = "deploymentName",
+    }
 }
 
-/// An entry of `apiservicedefinitions.owned`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ApiService<'a> {
-    /// The Deployment behind it.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub deployment_name: Text<'a>,
-}
-
-/// An entry of `webhookdefinitions`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Webhook<'a> {
-    /// `ValidatingAdmissionWebhook`, `MutatingAdmissionWebhook` or `ConversionWebhook`.
-    #[serde(borrow, default, rename = "type", deserialize_with = "null_default")]
-    pub webhook_type: Text<'a>,
-    /// The Deployment behind it.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub deployment_name: Text<'a>,
+object! {
+    /// An entry of `webhookdefinitions`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Webhook<'a> {
+        /// `ValidatingAdmissionWebhook`, `MutatingAdmissionWebhook` or `ConversionWebhook`.
+        pub webhook_type: Text<'a> = "type",
+        /// The Deployment behind it.
+        pub deployment_name: Text<'a> = "deploymentName",
+    }
 }
 
 impl PodTemplate<'_> {
@@ -151,7 +147,7 @@ impl<'a> ClusterServiceVersion<'a> {
     /// The accounts that its Deployments run as.
     #[must_use]
     pub fn accounts(&self) -> BTreeSet<&str> {
-        self.strategy().deployments.iter().map(|deployment| deployment.spec.template.account()).collect()
+        ordered(self.strategy().deployments.iter().map(|deployment| deployment.spec.template.account()))
     }
 
     /// The Deployments behind its API services and webhooks.
@@ -159,7 +155,7 @@ impl<'a> ClusterServiceVersion<'a> {
     pub fn serving_deployments(&self) -> BTreeSet<&str> {
         let services = self.spec.apiservicedefinitions.owned.iter().map(|service| service.deployment_name.as_str());
         let webhooks = self.spec.webhookdefinitions.iter().map(|webhook| webhook.deployment_name.as_str());
-        services.chain(webhooks).collect()
+        ordered(services.chain(webhooks))
     }
 
     /// The namespace this says it is a copy of: by label, or by an annotation that names another namespace.

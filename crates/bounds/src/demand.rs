@@ -7,6 +7,7 @@ use crate::cluster::LookupError;
 use crate::csv::ClusterServiceVersion;
 use crate::group::Targets;
 use crate::lookups::{Lookups, RoleKey, Rules};
+use crate::order::ordered;
 use crate::rule::Rule;
 use crate::scope::Scope;
 
@@ -105,10 +106,10 @@ pub fn of_csv<'r>(
 /// Where `permissions` land: in the operator's own namespace and in every target, or in the whole cluster.
 fn permission_scopes(namespace: &str, targets: &Targets) -> BTreeSet<Scope> {
     match targets {
-        Targets::All => BTreeSet::from([Scope::Cluster]),
+        Targets::All => ordered([Scope::Cluster]),
         Targets::Namespaces(targets) => {
             let own = std::iter::once(namespace.to_owned());
-            own.chain(targets.iter().cloned()).map(Scope::Namespace).collect()
+            ordered(own.chain(targets.iter().cloned()).map(Scope::Namespace))
         }
     }
 }
@@ -169,16 +170,11 @@ fn of_serving<'r>(
 
 /// An operator that intercepts the API is as strong as what it intercepts.
 fn of_webhooks<'r>(csv: &ClusterServiceVersion<'_>) -> Vec<Demand<'r>> {
-    let kinds: BTreeSet<&'static str> = csv
-        .spec
-        .webhookdefinitions
-        .iter()
-        .filter_map(|webhook| match webhook.webhook_type.as_str() {
-            "ValidatingAdmissionWebhook" => Some("validatingwebhookconfigurations"),
-            "MutatingAdmissionWebhook" => Some("mutatingwebhookconfigurations"),
-            _ => None,
-        })
-        .collect();
+    let kinds = ordered(csv.spec.webhookdefinitions.iter().filter_map(|webhook| match webhook.webhook_type.as_str() {
+        "ValidatingAdmissionWebhook" => Some("validatingwebhookconfigurations"),
+        "MutatingAdmissionWebhook" => Some("mutatingwebhookconfigurations"),
+        _ => None,
+    }));
     kinds
         .into_iter()
         .map(|kind| {

@@ -1,13 +1,12 @@
 //! From demands and boundaries to a verdict: everything that is missing, at once and in full.
 
-use std::collections::BTreeSet;
-
 use crate::authority::Authority;
 use crate::boundary::Boundary;
 use crate::context::Context;
 use crate::demand::Demand;
 use crate::grant::{Grant, Held, Reach, held};
 use crate::message;
+use crate::order::ordered;
 use crate::settings::Escalation;
 use crate::subject::Identity;
 use crate::verdict::Refusal;
@@ -25,8 +24,7 @@ pub struct Judged<'r> {
 
 /// What each of the boundaries holds in the scopes of the demands, found in one pass.
 pub fn grants(cx: &Context<'_>, boundaries: &[Boundary], demands: &[Demand<'_>]) -> Result<Vec<Grant>, Refusal> {
-    let namespaces: BTreeSet<String> =
-        demands.iter().filter_map(|demand| demand.scope.namespace()).map(str::to_owned).collect();
+    let namespaces = ordered(demands.iter().filter_map(|demand| demand.scope.namespace()).map(str::to_owned));
     let identities: Vec<Identity> = boundaries.iter().map(|boundary| boundary.identity.clone()).collect();
     let held = held(&cx.lookups, &identities, Reach::Namespaces(&namespaces))?;
     grants_of(cx, &held, identities.len())

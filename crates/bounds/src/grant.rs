@@ -2,27 +2,26 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::cluster::{CLUSTER_ROLE_BINDINGS, List, LookupError, ROLE_BINDINGS};
 use crate::covers::Index;
-use crate::json::null_default;
 use crate::lookups::{Lookups, RoleKey, Rules, each_item, parse};
 use crate::meta::Meta;
+use crate::object::object;
 use crate::scope::Scope;
 use crate::subject::{Identity, Subject};
 use crate::text::Text;
 
-/// The role a binding refers to.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct RoleRef<'a> {
-    /// `Role` or `ClusterRole`.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub kind: Text<'a>,
-    /// The name.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub name: Text<'a>,
+object! {
+    /// The role a binding refers to.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct RoleRef<'a> {
+        /// `Role` or `ClusterRole`.
+        pub kind: Text<'a> = "kind",
+        /// The name.
+        pub name: Text<'a> = "name",
+    }
 }
 
 impl RoleRef<'_> {
@@ -77,22 +76,21 @@ impl Held {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BindingRow<'a> {
-    // Raw: of thousands of bindings only the few that match are looked at any closer.
-    #[serde(borrow)]
-    metadata: &'a RawValue,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    subjects: Vec<Subject<'a>>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    role_ref: RoleRef<'a>,
+object! {
+    #[derive(Debug, Default)]
+    struct BindingRow<'a> {
+        // Raw: of thousands of bindings only the few that match are looked at any closer.
+        metadata: Option<&'a RawValue> = "metadata",
+        subjects: Vec<Subject<'a>> = "subjects",
+        role_ref: RoleRef<'a> = "roleRef",
+    }
 }
 
-#[derive(Deserialize)]
-struct NamespaceOf<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    namespace: Text<'a>,
+object! {
+    #[derive(Debug, Default)]
+    struct NamespaceOf<'a> {
+        namespace: Text<'a> = "namespace",
+    }
 }
 
 /// The roles that each of `identities` holds within `reach`, in the order of the bindings.
@@ -150,7 +148,7 @@ fn select(
     if !may_match {
         return Ok(());
     }
-    let metadata = row.metadata.get();
+    let metadata = row.metadata.map_or("{}", RawValue::get);
     let namespace = if namespaced {
         let of: NamespaceOf<'_> = parse(metadata.as_bytes(), &"metadata of a RoleBinding")?;
         if within.is_some_and(|within| !within.contains(of.namespace.as_str())) {
@@ -201,7 +199,7 @@ impl Grant {
     }
 
     /// Every rule, with the scope it is held in.
-    pub fn rules(&self) -> impl Iterator<Item = (&Scope, &Rules)> + Clone {
+    pub fn rules(&self) -> impl Iterator<Item = (&Scope, &Rules)> {
         self.roles.iter().map(|(scope, rules)| (scope, rules))
     }
 }

@@ -3,63 +3,60 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde::Deserialize;
-
 use crate::cluster::{List, LookupError, NAMESPACES, OPERATOR_GROUPS};
-use crate::json::{self, null_default};
+use crate::json;
 use crate::lookups::{Lookups, each_item};
 use crate::meta::Meta;
+use crate::object::object;
+use crate::order::ordered;
 use crate::selector::Selector;
 use crate::text::Text;
 use crate::verdict::Refusal;
 
-/// An OperatorGroup.
-#[derive(Debug, Clone, Default, Deserialize)]
-pub struct OperatorGroup<'a> {
-    /// `metadata`.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub metadata: Meta<'a>,
+object! {
+    /// An OperatorGroup.
+    #[derive(Debug, Clone, Default)]
+    pub struct OperatorGroup<'a> {
+        /// `metadata`.
+        pub metadata: Meta<'a> = "metadata",
+        /// `spec`.
+        pub spec: Spec<'a> = "spec",
+        /// `status`.
+        pub status: Status<'a> = "status",
+    }
+}
+
+object! {
     /// `spec`.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub spec: Spec<'a>,
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Spec<'a> {
+        /// The account that bounds everything in the group.
+        pub service_account_name: Text<'a> = "serviceAccountName",
+        /// The targets by name.
+        pub target_namespaces: Vec<Text<'a>> = "targetNamespaces",
+        /// The targets by label.
+        pub selector: Selector<'a> = "selector",
+    }
+}
+
+object! {
     /// `status`.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub status: Status<'a>,
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Status<'a> {
+        /// The targets as OLM resolved them; `""` means all.
+        pub namespaces: Vec<Text<'a>> = "namespaces",
+        /// The account as OLM resolved it.
+        pub service_account_ref: AccountRef<'a> = "serviceAccountRef",
+    }
 }
 
-/// `spec`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Spec<'a> {
-    /// The account that bounds everything in the group.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub service_account_name: Text<'a>,
-    /// The targets by name.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub target_namespaces: Vec<Text<'a>>,
-    /// The targets by label.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub selector: Selector<'a>,
-}
-
-/// `status`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Status<'a> {
-    /// The targets as OLM resolved them; `""` means all.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub namespaces: Vec<Text<'a>>,
-    /// The account as OLM resolved it.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub service_account_ref: AccountRef<'a>,
-}
-
-/// `status.serviceAccountRef`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct AccountRef<'a> {
-    /// The name.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub name: Text<'a>,
+object! {
+    /// `status.serviceAccountRef`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct AccountRef<'a> {
+        /// The name.
+        pub name: Text<'a> = "name",
+    }
 }
 
 /// What verdicts need of an OperatorGroup.
@@ -134,7 +131,7 @@ impl Group {
             return Err(empty_target(self));
         }
         let by_spec = if !self.target_namespaces.is_empty() {
-            self.target_namespaces.iter().cloned().collect()
+            ordered(self.target_namespaces.iter().cloned())
         } else if self.selector.is_empty() {
             return Ok(Targets::All);
         } else {
@@ -143,7 +140,7 @@ impl Group {
         if self.status_namespaces.iter().any(String::is_empty) {
             return Ok(Targets::All);
         }
-        Ok(Targets::Namespaces(by_spec.into_iter().chain(self.status_namespaces.iter().cloned()).collect()))
+        Ok(Targets::Namespaces(ordered(by_spec.into_iter().chain(self.status_namespaces.iter().cloned()))))
     }
 
     /// Whether the scope is wider than the spec says, because the status still says so.
@@ -184,6 +181,7 @@ pub fn read_restrict(group: &Group) -> Result<BTreeMap<Text<'_>, Text<'_>>, Refu
 }
 
 /// `""` among the targets is an error in OLM.
+#[must_use]
 pub fn empty_target(group: &Group) -> Refusal {
     Refusal::forbidden(
         "empty-target-namespace",
@@ -197,13 +195,15 @@ pub fn empty_target(group: &Group) -> Refusal {
 /// The groups for which `wanted` says yes, sorted.
 pub fn groups(lookups: &Lookups<'_>, wanted: impl Fn(&OperatorGroup<'_>) -> bool) -> Result<Vec<Group>, LookupError> {
     let answer = lookups.list(OPERATOR_GROUPS, None)?;
-    let mut found = Vec::new();
+    let mut found: Vec<Group> = Vec::new();
     each_item(&answer, &List { resource: OPERATOR_GROUPS, namespace: None }, |group: OperatorGroup<'_>| {
         if wanted(&group) {
-            found.push(Group::from(group));
+            let group = Group::from(group);
+            let after =
+                found.partition_point(|other| (&other.namespace, &other.name) < (&group.namespace, &group.name));
+            found.insert(after, group);
         }
     })?;
-    found.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     Ok(found)
 }
 
@@ -242,18 +242,19 @@ fn ambiguous(namespace: &str, groups: &[Group]) -> Refusal {
     )
 }
 
-#[derive(Deserialize)]
-struct NamespaceRow<'a> {
-    #[serde(borrow)]
-    metadata: NamespaceMeta<'a>,
+object! {
+    #[derive(Debug, Default)]
+    struct NamespaceRow<'a> {
+        metadata: NamespaceMeta<'a> = "metadata",
+    }
 }
 
-#[derive(Deserialize)]
-struct NamespaceMeta<'a> {
-    #[serde(borrow)]
-    name: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    labels: BTreeMap<Text<'a>, Text<'a>>,
+object! {
+    #[derive(Debug, Default)]
+    struct NamespaceMeta<'a> {
+        name: Text<'a> = "name",
+        labels: BTreeMap<Text<'a>, Text<'a>> = "labels",
+    }
 }
 
 fn selected(lookups: &Lookups<'_>, selector: &Selector<'_>) -> Result<BTreeSet<String>, LookupError> {

@@ -1,8 +1,6 @@
 //! The boundary guard (specification 3.2): whoever chooses a boundary, or what runs inside it, could otherwise use it
 //! to climb.
 
-use std::collections::BTreeSet;
-
 use crate::authority::Authority;
 use crate::boundary::Boundary;
 use crate::context::Context;
@@ -11,6 +9,7 @@ use crate::excess::grants_of;
 use crate::grant::{Reach, held};
 use crate::group::Targets;
 use crate::message;
+use crate::order::ordered;
 use crate::rule::Rule;
 use crate::scope::Scope;
 use crate::settings::{Escalation, Severity};
@@ -78,7 +77,7 @@ fn objection(
     choice: &Choice<'_>,
     place: &Place<'_>,
 ) -> Result<Option<String>, Refusal> {
-    let mut namespaces = BTreeSet::from([place.namespace.to_owned()]);
+    let mut namespaces = ordered([place.namespace.to_owned()]);
     let reach = match place.targets {
         Targets::All => Reach::Everywhere,
         Targets::Namespaces(targets) => {
@@ -132,7 +131,7 @@ fn objection(
     }
 }
 
-fn demand<'r>(scope: Scope, rules: DemandedRules<'r>) -> Demand<'r> {
+fn demand(scope: Scope, rules: DemandedRules<'_>) -> Demand<'_> {
     Demand { scope, rules, honored: Vec::new(), why: None }
 }
 

@@ -26,6 +26,8 @@ pub mod judge;
 pub mod lookups;
 pub mod message;
 pub mod meta;
+pub mod object;
+mod order;
 pub mod rule;
 pub mod scope;
 pub mod selector;

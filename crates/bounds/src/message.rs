@@ -63,6 +63,7 @@ pub fn join(mut parts: Vec<String>) -> String {
 }
 
 /// The lines of an excess, each for a warning of its own.
+#[must_use]
 pub fn lines(excess: &Excess<'_>) -> Vec<String> {
     excess.iter().flat_map(|(scope, rules)| rules.iter().map(move |rule| format!("{scope}: {rule}"))).collect()
 }

@@ -1,52 +1,42 @@
 //! The part of an object's metadata that decides something. Everything else is skipped, not built.
 
-use serde::Deserialize;
-
-use crate::json::null_default;
+use crate::object::object;
 use crate::text::Text;
 
-/// `metadata`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Meta<'a> {
-    /// The name; empty while `generateName` waits for one.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub name: Text<'a>,
-    /// The prefix of a name to come.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub generate_name: Text<'a>,
-    /// The namespace.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub namespace: Text<'a>,
-    /// The labels that OLM sets.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub labels: Labels<'a>,
-    /// The annotations that count.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub annotations: Annotations<'a>,
-    /// The owners.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub owner_references: Vec<OwnerReference<'a>>,
-    /// Set while a finalizer keeps the object alive.
-    #[serde(borrow, default)]
-    pub deletion_timestamp: Option<Text<'a>>,
+object! {
+    /// `metadata`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Meta<'a> {
+        /// The name; empty while `generateName` waits for one.
+        pub name: Text<'a> = "name",
+        /// The prefix of a name to come.
+        pub generate_name: Text<'a> = "generateName",
+        /// The namespace.
+        pub namespace: Text<'a> = "namespace",
+        /// The labels that OLM sets.
+        pub labels: Labels<'a> = "labels",
+        /// The annotations that count.
+        pub annotations: Annotations<'a> = "annotations",
+        /// The owners.
+        pub owner_references: Vec<OwnerReference<'a>> = "ownerReferences",
+        /// Set while a finalizer keeps the object alive.
+        pub deletion_timestamp: Option<Text<'a>> = "deletionTimestamp",
+    }
 }
 
-/// The labels that OLM v0 sets on what belongs to a ClusterServiceVersion.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct Labels<'a> {
-    /// The owner's name.
-    #[serde(borrow, default, rename = "olm.owner", deserialize_with = "null_default")]
-    pub owner: Text<'a>,
-    /// The owner's kind.
-    #[serde(borrow, default, rename = "olm.owner.kind", deserialize_with = "null_default")]
-    pub owner_kind: Text<'a>,
-    /// The owner's namespace.
-    #[serde(borrow, default, rename = "olm.owner.namespace", deserialize_with = "null_default")]
-    pub owner_namespace: Text<'a>,
-    /// The namespace of the original, on a copy.
-    #[serde(borrow, default, rename = "olm.copiedFrom", deserialize_with = "null_default")]
-    pub copied_from: Text<'a>,
+object! {
+    /// The labels that OLM v0 sets on what belongs to a ClusterServiceVersion.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Labels<'a> {
+        /// The owner's name.
+        pub owner: Text<'a> = "olm.owner",
+        /// The owner's kind.
+        pub owner_kind: Text<'a> = "olm.owner.kind",
+        /// The owner's namespace.
+        pub owner_namespace: Text<'a> = "olm.owner.namespace",
+        /// The namespace of the original, on a copy.
+        pub copied_from: Text<'a> = "olm.copiedFrom",
+    }
 }
 
 impl Labels<'_> {
@@ -57,30 +47,28 @@ impl Labels<'_> {
     }
 }
 
-/// The annotations that count.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct Annotations<'a> {
-    /// On a ClusterServiceVersion: the namespace of the original.
-    #[serde(borrow, default, rename = "olm.operatorNamespace", deserialize_with = "null_default")]
-    pub operator_namespace: Text<'a>,
-    /// On an OperatorGroup: which operators are held to less.
-    #[serde(borrow, default, rename = "operator-bounds/restrict", deserialize_with = "null_default")]
-    pub restrict: Text<'a>,
+object! {
+    /// The annotations that count.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Annotations<'a> {
+        /// On a ClusterServiceVersion: the namespace of the original.
+        pub operator_namespace: Text<'a> = "olm.operatorNamespace",
+        /// On an OperatorGroup: which operators are held to less.
+        pub restrict: Text<'a> = "operator-bounds/restrict",
+    }
 }
 
-/// An owner.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OwnerReference<'a> {
-    /// `group/version`.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub api_version: Text<'a>,
-    /// The kind.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub kind: Text<'a>,
-    /// The name.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub name: Text<'a>,
+object! {
+    /// An owner.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct OwnerReference<'a> {
+        /// `group/version`.
+        pub api_version: Text<'a> = "apiVersion",
+        /// The kind.
+        pub kind: Text<'a> = "kind",
+        /// The name.
+        pub name: Text<'a> = "name",
+    }
 }
 
 impl Meta<'_> {

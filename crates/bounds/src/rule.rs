@@ -3,30 +3,26 @@
 use std::fmt;
 
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
-use crate::json::null_default;
+use crate::object::object;
 use crate::text::Text;
 
-/// A `PolicyRule` as in a Role, a ClusterRole or a ClusterServiceVersion. Lists that are missing or `null` are empty.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Rule<'a> {
-    /// API groups; `""` is the core group.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub api_groups: Vec<Text<'a>>,
-    /// Resources, `resource/subresource` included.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub resources: Vec<Text<'a>>,
-    /// Verbs.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub verbs: Vec<Text<'a>>,
-    /// Names; none means every object.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub resource_names: Vec<Text<'a>>,
-    /// URLs that are no resources.
-    #[serde(borrow, default, rename = "nonResourceURLs", deserialize_with = "null_default")]
-    pub non_resource_urls: Vec<Text<'a>>,
+object! {
+    /// A `PolicyRule` as in a Role, a ClusterRole or a ClusterServiceVersion. Lists that are missing or `null` are empty.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+    pub struct Rule<'a> {
+        /// API groups; `""` is the core group.
+        pub api_groups: Vec<Text<'a>> = "apiGroups",
+        /// Resources, `resource/subresource` included.
+        pub resources: Vec<Text<'a>> = "resources",
+        /// Verbs.
+        pub verbs: Vec<Text<'a>> = "verbs",
+        /// Names; none means every object.
+        pub resource_names: Vec<Text<'a>> = "resourceNames",
+        /// URLs that are no resources.
+        pub non_resource_urls: Vec<Text<'a>> = "nonResourceURLs",
+    }
 }
 
 /// The smallest thing that can be granted: one verb on one resource (of one name), or on one URL.

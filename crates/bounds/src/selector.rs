@@ -2,38 +2,37 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer};
 
-use crate::json::null_default;
+use crate::object::{FromJson, object};
 use crate::text::Text;
 
-/// A `LabelSelector`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Selector<'a> {
-    /// Labels that must be there with these values.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub match_labels: BTreeMap<Text<'a>, Text<'a>>,
-    /// Further requirements.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub match_expressions: Vec<Requirement<'a>>,
+object! {
+    /// A `LabelSelector`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Selector<'a> {
+        /// Labels that must be there with these values.
+        pub match_labels: BTreeMap<Text<'a>, Text<'a>> = "matchLabels",
+        /// Further requirements.
+        pub match_expressions: Vec<Requirement<'a>> = "matchExpressions",
+    }
 }
 
-/// One requirement of a selector.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Requirement<'a> {
-    /// The label.
-    #[serde(borrow, default)]
-    pub key: Text<'a>,
-    /// How it is compared.
-    pub operator: Operator,
-    /// With what.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub values: Vec<Text<'a>>,
+object! {
+    /// One requirement of a selector.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct Requirement<'a> {
+        /// The label.
+        pub key: Text<'a> = "key",
+        /// How it is compared.
+        pub operator: Option<Operator> = "operator",
+        /// With what.
+        pub values: Vec<Text<'a>> = "values",
+    }
 }
 
 /// How a label is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 pub enum Operator {
     /// There, with one of the values.
     In,
@@ -43,6 +42,12 @@ pub enum Operator {
     Exists,
     /// Not there.
     DoesNotExist,
+}
+
+impl<'de> FromJson<'de> for Option<Operator> {
+    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::deserialize(deserializer)
+    }
 }
 
 impl Selector<'_> {
@@ -61,10 +66,12 @@ impl Selector<'_> {
                 let value = value(&requirement.key);
                 let among = || value.is_some_and(|value| requirement.values.iter().any(|wanted| *wanted == *value));
                 match requirement.operator {
-                    Operator::In => among(),
-                    Operator::NotIn => !among(),
-                    Operator::Exists => value.is_some(),
-                    Operator::DoesNotExist => value.is_none(),
+                    Some(Operator::In) => among(),
+                    Some(Operator::NotIn) => !among(),
+                    Some(Operator::Exists) => value.is_some(),
+                    Some(Operator::DoesNotExist) => value.is_none(),
+                    // The API server does not store this; the wider reading is the stricter verdict.
+                    None => true,
                 }
             })
     }
@@ -72,8 +79,10 @@ impl Selector<'_> {
     /// The same selector, independent of the payload.
     #[must_use]
     pub fn into_owned(self) -> Selector<'static> {
+        let mut match_labels = BTreeMap::new();
+        match_labels.extend(self.match_labels.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())));
         Selector {
-            match_labels: self.match_labels.into_iter().map(|(k, v)| (k.into_owned(), v.into_owned())).collect(),
+            match_labels,
             match_expressions: self
                 .match_expressions
                 .into_iter()

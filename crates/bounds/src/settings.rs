@@ -216,7 +216,7 @@ pub struct Untrusted {
 pub struct ClusterExtensions {
     /// The phase, by name.
     pub phase: Option<Phase>,
-    /// The phase, by OpenShift release.
+    /// The phase, by `OpenShift` release.
     pub release: Option<String>,
     /// Take the field out.
     pub strip: bool,
@@ -324,15 +324,15 @@ impl Settings {
         if extensions.phase.is_some() && extensions.release.is_some() {
             return Err("settings.clusterExtensions: set either phase or release, not both".to_owned());
         }
-        if let Some(release) = &extensions.release {
-            if !RELEASES.iter().any(|(known, _)| known == release) {
-                let known: Vec<&str> = RELEASES.iter().map(|(release, _)| *release).collect();
-                return Err(format!(
-                    "settings.clusterExtensions.release: unknown release {release:?}; known are {}{}",
-                    known.join(", "),
-                    did_you_mean(release, &known)
-                ));
-            }
+        if let Some(release) = &extensions.release
+            && !RELEASES.iter().any(|(known, _)| known == release)
+        {
+            let known: Vec<&str> = RELEASES.iter().map(|(release, _)| *release).collect();
+            return Err(format!(
+                "settings.clusterExtensions.release: unknown release {release:?}; known are {}{}",
+                known.join(", "),
+                did_you_mean(release, &known)
+            ));
         }
         if extensions.strip && extensions.bound == Bound::ServiceAccount {
             return Err("settings.clusterExtensions: strip takes out the very field that `bound: serviceAccount` \

@@ -1,29 +1,24 @@
 //! Who a binding names, and who somebody is.
 
-use serde::Deserialize;
-
-use crate::json::null_default;
+use crate::object::object;
 use crate::text::Text;
 
 /// The prefix of a service account's user name.
 pub const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-/// A subject of a RoleBinding or ClusterRoleBinding.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Subject<'a> {
-    /// `User`, `Group` or `ServiceAccount`.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub kind: Text<'a>,
-    /// The API group; absent means the default of the kind.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub api_group: Text<'a>,
-    /// The name.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub name: Text<'a>,
-    /// The namespace of a service account; absent means the binding's.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub namespace: Text<'a>,
+object! {
+    /// A subject of a RoleBinding or ClusterRoleBinding.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Subject<'a> {
+        /// `User`, `Group` or `ServiceAccount`.
+        pub kind: Text<'a> = "kind",
+        /// The API group; absent means the default of the kind.
+        pub api_group: Text<'a> = "apiGroup",
+        /// The name.
+        pub name: Text<'a> = "name",
+        /// The namespace of a service account; absent means the binding's.
+        pub namespace: Text<'a> = "namespace",
+    }
 }
 
 /// Somebody: a user name and groups, as the API server authenticates them.

@@ -6,7 +6,7 @@
 
 use granit_parser::{Event, Parser, ScalarStyle};
 
-/// How deep a manifest may be nested; serde_json stops there too.
+/// How deep a manifest may be nested; `serde_json` stops there too.
 const MAX_DEPTH: usize = 100;
 
 /// What the next scalar is.
@@ -16,7 +16,7 @@ enum Open {
 }
 
 /// Turns the first document of a YAML text into JSON.
-pub fn to_json(text: &str) -> Result<String, String> {
+pub(crate) fn to_json(text: &str) -> Result<String, String> {
     let mut json = String::with_capacity(text.len());
     let mut open: Vec<Open> = Vec::new();
     for next in Parser::new_from_str(text) {

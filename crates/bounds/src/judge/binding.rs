@@ -3,38 +3,35 @@
 
 use std::rc::Rc;
 
-use serde::Deserialize;
-
 use crate::context::Context;
 use crate::demand::{self, Demand, DemandedRules};
 use crate::grant::RoleRef;
 use crate::group;
-use crate::json::null_default;
 use crate::meta::Meta;
+use crate::object::object;
 use crate::subject::{Identity, Subject};
 use crate::verdict::{Admitted, Refusal};
 use crate::writes;
 
 use super::{Verdict, read_new, read_old, role, said};
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Binding<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    metadata: Meta<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    role_ref: RoleRef<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    subjects: Vec<Subject<'a>>,
+object! {
+    #[derive(Debug, Default)]
+    struct Binding<'a> {
+        metadata: Meta<'a> = "metadata",
+        role_ref: RoleRef<'a> = "roleRef",
+        subjects: Vec<Subject<'a>> = "subjects",
+    }
 }
 
 pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     let binding: Binding<'_> = read_new(cx)?;
     let old: Option<Binding<'_>> = read_old(cx)?;
-    if let Some(old) = &old {
-        if old.role_ref == binding.role_ref && old.subjects == binding.subjects {
-            return Ok(Admitted("unchanged"));
-        }
+    if let Some(old) = &old
+        && old.role_ref == binding.role_ref
+        && old.subjects == binding.subjects
+    {
+        return Ok(Admitted("unchanged"));
     }
     cluster_writes(cx, &binding)?;
     let Some(owner) = role::owner(cx, &binding.metadata, old.as_ref().map(|old| &old.metadata))? else {

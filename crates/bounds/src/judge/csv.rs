@@ -21,15 +21,16 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
         return Ok(Admitted("exempt"));
     }
     let claim = csv.copied_from(namespace);
-    if let Some(old) = read_old::<ClusterServiceVersion<'_>>(cx)? {
-        if old.copied_from(namespace) == claim && old.asks_the_same(&csv) {
-            return Ok(Admitted("unchanged"));
-        }
+    if let Some(old) = read_old::<ClusterServiceVersion<'_>>(cx)?
+        && old.copied_from(namespace) == claim
+        && old.asks_the_same(&csv)
+    {
+        return Ok(Admitted("unchanged"));
     }
-    if let Some(original) = claim {
-        if cx.is_olm_v0() || is_true_copy(cx, &csv, original, namespace)? {
-            return Ok(Admitted("copy"));
-        }
+    if let Some(original) = claim
+        && (cx.is_olm_v0() || is_true_copy(cx, &csv, original, namespace)?)
+    {
+        return Ok(Admitted("copy"));
     }
     install(cx, &csv, namespace, claim.is_none())
 }

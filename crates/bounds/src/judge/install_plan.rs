@@ -3,8 +3,6 @@
 //! Only an UPDATE that approves is judged. On CREATE the steps are not there yet, and a refused `/status` would leave a
 //! plan that OLM skips for ever.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::Deserialize;
 
 use crate::borrowed::Operator;
@@ -16,9 +14,10 @@ use crate::demand::{self, Demand, DemandedRules, RBAC};
 use crate::excess::{Judged, bounded, grants};
 use crate::grant::RoleRef;
 use crate::group::{self, Group};
-use crate::json::{self, null_default};
+use crate::json;
 use crate::lookups::RoleKey;
 use crate::meta::Meta;
+use crate::object::object;
 use crate::rule::Rule;
 use crate::scope::Scope;
 use crate::text::Text;
@@ -30,74 +29,68 @@ use super::{Verdict, csv, namespace_of, read_new, read_old, said, subscription};
 /// As many unpacked bundles as one approval looks into.
 const MAX_BUNDLES: usize = 16;
 
-#[derive(Deserialize)]
-struct InstallPlan<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    metadata: Meta<'a>,
-    #[serde(default, deserialize_with = "null_default")]
-    spec: Spec,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    status: Status<'a>,
+object! {
+    #[derive(Debug, Default)]
+    struct InstallPlan<'a> {
+        metadata: Meta<'a> = "metadata",
+        spec: Spec = "spec",
+        status: Status<'a> = "status",
+    }
 }
 
-#[derive(Deserialize, Default)]
-struct Spec {
-    #[serde(default, deserialize_with = "null_default")]
-    approved: bool,
+object! {
+    #[derive(Default, Debug)]
+    struct Spec {
+        approved: bool = "approved",
+    }
 }
 
-#[derive(Deserialize, Default)]
-struct Status<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    plan: Vec<Step<'a>>,
+object! {
+    #[derive(Default, Debug)]
+    struct Status<'a> {
+        plan: Vec<Step<'a>> = "plan",
+    }
 }
 
-#[derive(Deserialize, Default)]
-struct Step<'a> {
-    /// The name of the ClusterServiceVersion that the step belongs to.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    resolving: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    resource: StepResource<'a>,
+object! {
+    #[derive(Default, Debug)]
+    struct Step<'a> {
+        /// The name of the ClusterServiceVersion that the step belongs to.
+        resolving: Text<'a> = "resolving",
+        resource: StepResource<'a> = "resource",
+    }
 }
 
-#[derive(Deserialize, Default)]
-struct StepResource<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    group: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    kind: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    name: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    manifest: Text<'a>,
+object! {
+    #[derive(Default, Debug)]
+    struct StepResource<'a> {
+        group: Text<'a> = "group",
+        kind: Text<'a> = "kind",
+        name: Text<'a> = "name",
+        manifest: Text<'a> = "manifest",
+    }
 }
 
-/// Any manifest of a plan: what kind it is, and the fields of all judged kinds.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Manifest<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    kind: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    metadata: Meta<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    role_ref: RoleRef<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    rules: Vec<Rule<'a>>,
+object! {
+    /// Any manifest of a plan: what kind it is, and the fields of all judged kinds.
+    #[derive(Debug, Default)]
+    struct Manifest<'a> {
+        kind: Text<'a> = "kind",
+        metadata: Meta<'a> = "metadata",
+        role_ref: RoleRef<'a> = "roleRef",
+        rules: Vec<Rule<'a>> = "rules",
+    }
 }
 
-/// Where OLM put the manifests of a bundle that it unpacked.
-#[derive(Deserialize)]
-struct BundleReference<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    kind: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    name: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    namespace: Text<'a>,
-    #[serde(borrow, default, rename = "catalogSourceName", deserialize_with = "null_default")]
-    catalog_source: Text<'a>,
+object! {
+    /// Where OLM put the manifests of a bundle that it unpacked.
+    #[derive(Debug, Default)]
+    struct BundleReference<'a> {
+        kind: Text<'a> = "kind",
+        name: Text<'a> = "name",
+        namespace: Text<'a> = "namespace",
+        catalog_source: Text<'a> = "catalogSourceName",
+    }
 }
 
 pub(super) fn judge(cx: &Context<'_>) -> Verdict {
@@ -116,7 +109,7 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     let mut admitted = Admitted("unbounded");
     let mut messages = Vec::new();
     let mut lines = Vec::new();
-    for (operator, manifests) in by_operator(cx, &what, &plan)? {
+    for Install { operator, manifests } in by_operator(cx, &what, &plan) {
         let Bounds::Bounded(group, boundaries) = boundary::of_operator(cx, namespace, &operator)? else { continue };
         admitted = Admitted("bounded");
         match judge_operator(cx, &what, &group, &boundaries, &manifests) {
@@ -131,23 +124,33 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     if messages.is_empty() { Ok(admitted) } else { Err(Refusal::Exceeds { message: message::join(messages), lines }) }
 }
 
+/// The manifests that come for one operator.
+struct Install {
+    operator: String,
+    manifests: Vec<String>,
+}
+
 /// The manifests of the plan, inline or unpacked, by the operator they belong to.
-fn by_operator(cx: &Context<'_>, what: &str, plan: &InstallPlan<'_>) -> Result<BTreeMap<String, Vec<String>>, Refusal> {
-    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut bundles = BTreeSet::new();
+fn by_operator(cx: &Context<'_>, what: &str, plan: &InstallPlan<'_>) -> Vec<Install> {
+    let mut installs: Vec<Install> = Vec::new();
+    let mut bundles = Vec::new();
     for step in plan.status.plan.iter().filter(|step| is_judged(&step.resource.group, &step.resource.kind)) {
-        let manifests = found.entry(step.resolving.to_string()).or_default();
-        match reference(&step.resource.manifest) {
-            None => manifests.push(step.resource.manifest.to_string()),
+        let found = match reference(&step.resource.manifest) {
+            None => vec![step.resource.manifest.to_string()],
             // Roles that OLM makes from a CSV refer to its bundle too: once read, the CSV has been judged whole.
-            Some(bundle) if bundles.contains(&bundle) => {}
+            Some(bundle) if bundles.contains(&bundle) => continue,
             Some(bundle) => {
-                manifests.extend(unpacked(cx, what, &step.resource, &bundle, bundles.len())?);
-                bundles.insert(bundle);
+                let found = unpacked(cx, what, &step.resource, &bundle, bundles.len());
+                bundles.push(bundle);
+                found
             }
+        };
+        match installs.iter_mut().find(|install| install.operator == *step.resolving) {
+            Some(install) => install.manifests.extend(found),
+            None => installs.push(Install { operator: step.resolving.to_string(), manifests: found }),
         }
     }
-    Ok(found)
+    installs
 }
 
 fn is_judged(group: &str, kind: &str) -> bool {
@@ -172,14 +175,14 @@ fn unpacked(
     step: &StepResource<'_>,
     (namespace, name): &(String, String),
     read: usize,
-) -> Result<Vec<String>, Refusal> {
+) -> Vec<String> {
     let failed = |reason: &str| {
         cx.warn(&format!(
             "{what}: step {} {} is in ConfigMap {namespace}/{name}, {reason}. It was not judged now; the \
              ClusterServiceVersion is judged when OLM creates it.",
             step.kind, step.name
         ));
-        Ok(Vec::new())
+        Vec::new()
     };
     if read >= MAX_BUNDLES {
         return failed("and one approval looks into 16 bundles only");
@@ -190,18 +193,17 @@ fn unpacked(
         Err(error) => return failed(&format!("which could not be read ({})", error.reason)),
     };
     match bundle::manifests(&answer) {
-        Ok(manifests) => Ok(manifests.into_iter().filter(|manifest| is_judged_manifest(manifest)).collect()),
+        Ok(manifests) => manifests.into_iter().filter(|manifest| is_judged_manifest(manifest)).collect(),
         Err(reason) => failed(&format!("which cannot be understood ({reason})")),
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Kind<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    api_version: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    kind: Text<'a>,
+object! {
+    #[derive(Debug, Default)]
+    struct Kind<'a> {
+        api_version: Text<'a> = "apiVersion",
+        kind: Text<'a> = "kind",
+    }
 }
 
 fn is_judged_manifest(manifest: &str) -> bool {

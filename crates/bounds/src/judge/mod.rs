@@ -7,6 +7,8 @@ mod operator_group;
 mod role;
 mod subscription;
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -14,6 +16,7 @@ use crate::admission::Operation;
 use crate::context::Context;
 use crate::json;
 use crate::meta::Meta;
+use crate::object::object;
 use crate::text::Text;
 use crate::verdict::{Admitted, Refusal};
 
@@ -96,10 +99,11 @@ fn namespace_of<'x>(cx: &'x Context<'_>, metadata: &'x Meta<'_>) -> &'x str {
     if cx.request.namespace.is_empty() { &metadata.namespace } else { &cx.request.namespace }
 }
 
-#[derive(Deserialize)]
-struct Bare<'a> {
-    #[serde(borrow, default)]
-    metadata: Meta<'a>,
+object! {
+    #[derive(Debug, Default)]
+    struct Bare<'a> {
+        metadata: Meta<'a> = "metadata",
+    }
 }
 
 /// Whether a terminating object changes in nothing but its metadata (owner labels and `operator-bounds/restrict` apart):
@@ -116,13 +120,17 @@ fn is_clean_up(cx: &Context<'_>) -> Result<bool, Refusal> {
     Ok(now.metadata.deletion_timestamp.is_some()
         && now.metadata.labels == before.metadata.labels
         && now.metadata.annotations.restrict == before.metadata.annotations.restrict
-        && beside_metadata(cx, new)? == beside_metadata(cx, old)?)
+        && same_beside_metadata(cx, new, old)?)
 }
 
-fn beside_metadata<'p>(
-    cx: &Context<'p>,
-    object: &'p RawValue,
-) -> Result<std::collections::BTreeMap<Text<'p>, &'p str>, Refusal> {
-    let fields: std::collections::BTreeMap<Text<'p>, &'p RawValue> = read(cx, Some(object), "object")?;
-    Ok(fields.into_iter().filter(|(key, _)| *key != "metadata").map(|(key, value)| (key, value.get())).collect())
+/// Whether two objects are written alike in everything but their metadata.
+fn same_beside_metadata<'p>(cx: &Context<'p>, new: &'p RawValue, old: &'p RawValue) -> Result<bool, Refusal> {
+    let new: BTreeMap<Text<'p>, &'p RawValue> = read(cx, Some(new), "object")?;
+    let old: BTreeMap<Text<'p>, &'p RawValue> = read(cx, Some(old), "oldObject")?;
+    let is_beside = |(key, _): &(&Text<'p>, &&'p RawValue)| **key != "metadata";
+    let same = |((a, one), (b, other)): ((&Text<'p>, &&'p RawValue), (&Text<'p>, &&'p RawValue))| {
+        a == b && one.get() == other.get()
+    };
+    Ok(new.iter().filter(is_beside).count() == old.iter().filter(is_beside).count()
+        && new.iter().filter(is_beside).zip(old.iter().filter(is_beside)).all(same))
 }

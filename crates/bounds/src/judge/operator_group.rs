@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::admission::Operation;
@@ -17,6 +16,8 @@ use crate::group::{self, Group, OperatorGroup, Targets};
 use crate::guard::{self, Choice, Place};
 use crate::lookups::each_item;
 use crate::message;
+use crate::object::object;
+use crate::order::ordered;
 use crate::rule::Rule;
 use crate::scope::Scope;
 use crate::settings::{Escalation, Strictness};
@@ -25,11 +26,12 @@ use crate::writes;
 
 use super::{Verdict, namespace_of, read, read_new, read_old};
 
-/// `spec` as it is: any change of it is a change.
-#[derive(Deserialize, Default)]
-struct RawSpec<'a> {
-    #[serde(borrow, default)]
-    spec: Option<&'a RawValue>,
+object! {
+    /// `spec` as it is: any change of it is a change.
+    #[derive(Default, Debug)]
+    struct RawSpec<'a> {
+        spec: Option<&'a RawValue> = "spec",
+    }
 }
 
 pub(super) fn judge(cx: &Context<'_>) -> Verdict {
@@ -171,7 +173,7 @@ fn missing_account(cx: &Context<'_>, group: &Group, account: &str) -> Result<(),
 
 /// What the account holds where its operators reach.
 fn grant_of(cx: &Context<'_>, group: &Group, boundary: &Boundary, targets: &Targets) -> Result<Grant, Refusal> {
-    let mut namespaces = BTreeSet::from([group.namespace.clone()]);
+    let mut namespaces = ordered([group.namespace.clone()]);
     if let Targets::Namespaces(targets) = targets {
         namespaces.extend(targets.iter().cloned());
     }
@@ -228,16 +230,16 @@ struct Installed {
 fn installed(cx: &Context<'_>, group: &Group) -> Result<Vec<Installed>, Refusal> {
     let answer = cx.lookups.list(CLUSTER_SERVICE_VERSIONS, None)?;
     let list = List { resource: CLUSTER_SERVICE_VERSIONS, namespace: None };
-    let mut found = Vec::new();
+    let mut found: Vec<Installed> = Vec::new();
     each_item(&answer, &list, |raw: &RawValue| {
         // Most of the list are other namespaces' and copies: only the metadata of those is read.
         let Ok(bare) = serde_json::from_str::<super::Bare<'_>>(raw.get()) else { return };
         let metadata = &bare.metadata;
         if metadata.namespace == *group.namespace && metadata.labels.copied_from.is_empty() {
-            found.push(Installed { name: metadata.name.to_string(), json: raw.get().into() });
+            let after = found.partition_point(|other| *other.name < *metadata.name);
+            found.insert(after, Installed { name: metadata.name.to_string(), json: raw.get().into() });
         }
     })?;
-    found.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(found)
 }
 

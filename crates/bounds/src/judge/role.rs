@@ -1,7 +1,6 @@
 //! Role and ClusterRole that belong to an operator: their rules are bounded where they land. This closes the lifting and
 //! copying past the account, and `escalate` in RBAC that a bundle brings along.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::admission::Operation;
@@ -10,24 +9,22 @@ use crate::context::Context;
 use crate::demand::{Demand, DemandedRules, RBAC};
 use crate::excess::{Judged, bounded, grants};
 use crate::group;
-use crate::json::null_default;
 use crate::meta::Meta;
+use crate::object::object;
 use crate::rule::Rule;
 use crate::scope::Scope;
 use crate::verdict::{Admitted, Refusal};
 
 use super::{Verdict, read_new, read_old, said};
 
-/// A Role or a ClusterRole.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RoleObject<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub(super) metadata: Meta<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub(super) rules: Vec<Rule<'a>>,
-    #[serde(borrow, default)]
-    aggregation_rule: Option<&'a RawValue>,
+object! {
+    /// A Role or a ClusterRole.
+    #[derive(Debug, Default)]
+    pub(super) struct RoleObject<'a> {
+        pub(super) metadata: Meta<'a> = "metadata",
+        pub(super) rules: Vec<Rule<'a>> = "rules",
+        aggregation_rule: Option<&'a RawValue> = "aggregationRule",
+    }
 }
 
 pub(super) fn judge(cx: &Context<'_>) -> Verdict {
@@ -43,7 +40,7 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
         return Ok(Admitted("not-judged"));
     };
     let everything = Rule::everything();
-    let demands = |scope: &Scope| demands(cx, &role, scope, &everything);
+    let demands = |scope: &Scope| Ok(demands(cx, &role, scope, &everything));
     bound_by(cx, &owner, &role.metadata, demands)
 }
 
@@ -53,7 +50,7 @@ fn demands<'r>(
     role: &'r RoleObject<'r>,
     scope: &Scope,
     everything: &'r [Rule<'r>],
-) -> Result<Vec<Demand<'r>>, Refusal> {
+) -> Vec<Demand<'r>> {
     let honored = vec![escalate(cx)];
     let mut demands = vec![Demand {
         scope: scope.clone(),
@@ -71,7 +68,7 @@ fn demands<'r>(
             ),
         });
     }
-    Ok(demands)
+    demands
 }
 
 /// The right that makes the API server skip its own escalation check. There is no name yet when an object is created.
@@ -122,10 +119,10 @@ pub(super) fn owner(cx: &Context<'_>, new: &Meta<'_>, old: Option<&Meta<'_>>) ->
         };
         owner.namespaces.push(namespace);
     }
-    if let Some(writer) = writer {
-        if !owner.namespaces.contains(&writer) {
-            owner.namespaces.push(writer);
-        }
+    if let Some(writer) = writer
+        && !owner.namespaces.contains(&writer)
+    {
+        owner.namespaces.push(writer);
     }
     Ok(if owner.namespaces.is_empty() { None } else { Some(owner) })
 }

@@ -1,36 +1,32 @@
 //! Subscription: says early what will happen to what it installs.
 
-use serde::Deserialize;
-
 use crate::boundary::Boundary;
 use crate::context::Context;
 use crate::group::{self, Group};
 use crate::guard::{self, Choice, Place};
-use crate::json::null_default;
 use crate::meta::Meta;
+use crate::object::object;
 use crate::settings::Severity;
 use crate::text::Text;
 use crate::verdict::{Admitted, Refusal};
 
 use super::{Verdict, namespace_of, read_new, read_old, said};
 
-#[derive(Deserialize)]
-struct Subscription<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    metadata: Meta<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    spec: Spec<'a>,
+object! {
+    #[derive(Debug, Default)]
+    struct Subscription<'a> {
+        metadata: Meta<'a> = "metadata",
+        spec: Spec<'a> = "spec",
+    }
 }
 
-#[derive(Deserialize, Default, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-struct Spec<'a> {
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    name: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    source: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    source_namespace: Text<'a>,
+object! {
+    #[derive(Default, PartialEq, Eq, Debug)]
+    struct Spec<'a> {
+        name: Text<'a> = "name",
+        source: Text<'a> = "source",
+        source_namespace: Text<'a> = "sourceNamespace",
+    }
 }
 
 pub(super) fn judge(cx: &Context<'_>) -> Verdict {
