@@ -112,6 +112,25 @@ pub enum Targets {
     Namespaces(BTreeSet<String>),
 }
 
+impl Targets {
+    /// What the command line has to be told to derive RBAC for these targets.
+    #[must_use]
+    pub fn arguments(&self, own: &str) -> String {
+        const SHOWN: usize = 20;
+        match self {
+            Targets::All => " --install-mode AllNamespaces".to_owned(),
+            Targets::Namespaces(namespaces) => {
+                let others: Vec<&str> = namespaces.iter().map(String::as_str).filter(|name| *name != own).collect();
+                match others.len() {
+                    0 => String::new(),
+                    1..=SHOWN => format!(" --target {}", others.join(",")),
+                    _ => format!(" --target {},…", others[..SHOWN].join(",")),
+                }
+            }
+        }
+    }
+}
+
 impl Group {
     /// Whether OLM has filled in the status: only then does it install anything for the group.
     #[must_use]

@@ -26,6 +26,7 @@ pub mod judge;
 pub mod lookups;
 pub mod message;
 pub mod meta;
+pub mod needs;
 pub mod object;
 mod order;
 pub mod rule;

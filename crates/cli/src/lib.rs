@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod derive;
 pub mod diff;
 pub mod documents;
 pub mod engine;
@@ -17,3 +18,4 @@ pub mod policy;
 mod rbac;
 pub mod replay;
 mod selector;
+mod yaml;

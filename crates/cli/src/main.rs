@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use bounds::group::Targets;
 use clap::{Args, Parser, Subcommand};
 use operator_bounds::admission::{AdmissionResponse, Request};
+use operator_bounds::derive::{self, Purpose};
 use operator_bounds::diff;
 use operator_bounds::documents::{self, FileError};
 use operator_bounds::engine::Limits;
@@ -46,7 +48,13 @@ enum Command {
 What the policy looks up, in a dump:
   kubectl get -A -o yaml operatorgroups,csv,ns,sa > dump.yaml
   kubectl get -A -o yaml roles,rolebindings,clusterroles,clusterrolebindings > rbac.yaml")]
-    Eval(Evaluation),
+    Eval {
+        #[command(flatten)]
+        evaluation: Evaluation,
+        /// How the answer is printed
+        #[arg(long, value_enum, default_value_t = Output::Json, value_name = "FORMAT")]
+        output: Output,
+    },
     /// Write the kwctl replay file for exactly the look-ups that an evaluation makes
     ///
     /// Exit code 0 when it was evaluated, whatever the verdict, and 2 when it could not be.
@@ -69,6 +77,54 @@ What the policy looks up, in a dump:
   operator-bounds diff granted-role.yaml operator.clusterserviceversion.yaml
   operator-bounds diff --jsonl < pairs.jsonl     # {\"owner\":[rules],\"requested\":[rules]} a line")]
     Diff(Diff),
+    /// Print the RBAC that lets an operator install under a service account, ready to apply
+    ///
+    /// Everything the ClusterServiceVersion asks for, what OLM adds to it, and what OLM itself needs of the account.
+    #[command(after_long_help = "Examples:
+  operator-bounds derive etcd.clusterserviceversion.yaml --for serviceaccount team-a/installer | kubectl apply -f -
+  operator-bounds derive csv.yaml --for serviceaccount team-a/installer --target team-b --target team-c
+  operator-bounds derive csv.yaml --for serviceaccount team-a/installer --missing --cluster dump.yaml")]
+    Derive(Derive),
+}
+
+#[derive(Args)]
+struct Derive {
+    /// The ClusterServiceVersion, as YAML or JSON
+    csv: PathBuf,
+    /// For whom: `serviceaccount NAMESPACE/NAME`
+    #[arg(long = "for", num_args = 2, value_names = ["KIND", "NAME"], required = true)]
+    purpose: Vec<String>,
+    /// How the OperatorGroup targets namespaces
+    #[arg(long, value_enum, default_value_t = InstallMode::OwnNamespace, value_name = "MODE")]
+    install_mode: InstallMode,
+    /// A namespace that the OperatorGroup targets; may be given several times
+    #[arg(long = "target", value_name = "NAMESPACE", value_delimiter = ',')]
+    targets: Vec<String>,
+    /// Only what the account does not hold yet
+    #[arg(long, requires = "cluster")]
+    missing: bool,
+    /// The cluster: a file or a directory of YAML and JSON manifests, Lists and `.gz` included
+    #[arg(long, value_name = "DIR|FILE")]
+    cluster: Option<PathBuf>,
+}
+
+/// As OLM names them.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "PascalCase")]
+enum InstallMode {
+    OwnNamespace,
+    SingleNamespace,
+    MultiNamespace,
+    AllNamespaces,
+}
+
+/// How an answer is printed.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Output {
+    /// One line of JSON, as kwctl prints it
+    Json,
+    /// For people
+    Text,
 }
 
 #[derive(Args)]
@@ -111,9 +167,10 @@ struct Diff {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Eval(evaluation) => eval(&evaluation),
+        Command::Eval { evaluation, output } => eval(&evaluation, output),
         Command::Session { evaluation, output } => session(&evaluation, output.as_deref()),
         Command::Diff(diff) => run_diff(&diff),
+        Command::Derive(derive) => run_derive(&derive),
     };
     result.unwrap_or_else(|error| {
         // Whoever closed the pipe has seen enough.
@@ -127,10 +184,27 @@ fn main() -> ExitCode {
     })
 }
 
-fn eval(evaluation: &Evaluation) -> anyhow::Result<ExitCode> {
+fn eval(evaluation: &Evaluation, output: Output) -> anyhow::Result<ExitCode> {
     let (response, _) = evaluate(evaluation)?;
-    print(&serde_json::to_string(&response)?)?;
+    match output {
+        Output::Json => print(&serde_json::to_string(&response)?)?,
+        Output::Text => print(&text(&response))?,
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The answer as a client of the API server would print it.
+fn text(response: &AdmissionResponse) -> String {
+    let mut lines: Vec<String> =
+        response.warnings.iter().flatten().map(|warning| format!("Warning: {warning}")).collect();
+    let status = response.status.as_ref();
+    match (response.allowed, status.and_then(|status| status.code)) {
+        (true, _) => lines.push("admitted".to_owned()),
+        (false, Some(code)) => lines.push(format!("refused ({code})")),
+        (false, None) => lines.push("refused".to_owned()),
+    }
+    lines.extend(status.and_then(|status| status.message.clone()));
+    lines.join("\n")
 }
 
 fn session(evaluation: &Evaluation, output: Option<&Path>) -> anyhow::Result<ExitCode> {
@@ -199,6 +273,26 @@ fn run_diff(arguments: &Diff) -> anyhow::Result<ExitCode> {
         }
         _ => diff::stream(io::stdin().lock(), io::stdout().lock()).context("standard input")?,
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_derive(arguments: &Derive) -> anyhow::Result<ExitCode> {
+    let [kind, name] = arguments.purpose.as_slice() else { bail!("--for takes a kind and a name") };
+    let Some((namespace, account)) = name.split_once('/').filter(|_| kind == "serviceaccount") else {
+        bail!("--for {kind} {name}: expected `--for serviceaccount NAMESPACE/NAME`");
+    };
+    let targets = match arguments.install_mode {
+        InstallMode::AllNamespaces if arguments.targets.is_empty() => Targets::All,
+        InstallMode::AllNamespaces => bail!("--target makes no sense with --install-mode AllNamespaces"),
+        InstallMode::OwnNamespace | InstallMode::SingleNamespace | InstallMode::MultiNamespace => {
+            Targets::Namespaces(arguments.targets.iter().cloned().collect())
+        }
+    };
+    let purpose = Purpose { namespace: namespace.to_owned(), account: account.to_owned(), targets };
+    let manifests = arguments.cluster.as_deref().map(Manifests::load).transpose()?.unwrap_or_default();
+    let host = Arc::new(Policy::native()?.host(&Arc::new(manifests)));
+    let csv = derive::read_csv(&arguments.csv)?;
+    print(derive::derive(&csv, &purpose, &host, arguments.missing)?.trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,12 +3,11 @@
 //! A YAML list of exchanges. Each request is a string that holds a YAML document of its own, with a tag that names
 //! the look-up. kwctl compares the requests with what the policy really asks, in strict order.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::host::{Exchange, ListResources, Request};
+use crate::yaml::scalar;
 
 /// The session as YAML.
 pub fn session(exchanges: &[Exchange]) -> Result<String, serde_json::Error> {
@@ -88,38 +87,6 @@ fn block(value: &Value, indent: usize, out: &mut String) {
         Value::Array(elements) => elements.iter().for_each(|value| entry("-".to_owned(), value)),
         _ => {}
     }
-}
-
-/// A text that any YAML parser reads back as it was: plain where nothing can be mistaken, else in quotes.
-fn scalar(text: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "./-_".contains(character);
-    let is_word = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&text.to_lowercase().as_str());
-    if text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.chars().all(is_plain) && !is_word {
-        return text.to_owned();
-    }
-    if text.chars().any(needs_escape) {
-        return double_quoted(text);
-    }
-    format!("'{}'", text.replace('\'', "''"))
-}
-
-/// Characters that a parser would refuse, fold or drop: control characters, line breaks and the byte order mark.
-fn needs_escape(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}' | '\u{feff}')
-}
-
-fn double_quoted(text: &str) -> String {
-    let mut out = String::from('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => out.extend(['\\', character]),
-            // Writing to a string cannot fail.
-            _ if needs_escape(character) => _ = write!(out, "\\u{:04x}", u32::from(character)),
-            _ => out.push(character),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]

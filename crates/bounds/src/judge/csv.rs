@@ -52,7 +52,7 @@ pub(super) fn install(
             let judged = Judged {
                 what: format!("ClusterServiceVersion {namespace}/{}", csv.metadata.said_name()),
                 demands,
-                manifest: format!("{}.yaml", csv.metadata.said_name()),
+                manifest: format!("{}.yaml{}", csv.metadata.said_name(), targets.arguments(namespace)),
             };
             let verdict = bounded(cx, &judged, &boundaries, &grants, cx.settings.operator_groups.escalation);
             verdict.map_err(|refusal| with_lag(refusal, &group))?;

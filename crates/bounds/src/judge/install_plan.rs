@@ -245,7 +245,8 @@ fn judge_operator(
         demands.extend(csv::weigh(cx, &operator, boundaries)?.0);
     }
     let brings = if names.is_empty() { String::new() } else { format!(" (brings {})", names.join(", ")) };
-    let judged = Judged { what: format!("{what}{brings}"), demands, manifest: "CSV.yaml".to_owned() };
+    let manifest = format!("CSV.yaml{}", targets.arguments(&group.namespace));
+    let judged = Judged { what: format!("{what}{brings}"), demands, manifest };
     let grants = grants(cx, boundaries, &judged.demands)?;
     bounded(cx, &judged, boundaries, &grants, cx.settings.operator_groups.escalation)
 }

@@ -16,9 +16,9 @@ use crate::group::{self, Group, OperatorGroup, Targets};
 use crate::guard::{self, Choice, Place};
 use crate::lookups::each_item;
 use crate::message;
+use crate::needs;
 use crate::object::object;
 use crate::order::ordered;
-use crate::rule::Rule;
 use crate::scope::Scope;
 use crate::settings::{Escalation, Strictness};
 use crate::verdict::{Admitted, Refusal};
@@ -181,26 +181,13 @@ fn grant_of(cx: &Context<'_>, group: &Group, boundary: &Boundary, targets: &Targ
     Ok(Grant::of(&cx.lookups, &held(&cx.lookups, identities, Reach::Namespaces(&namespaces))?, 0)?)
 }
 
-/// What OLM v0 needs of an account to install anything (specification 3.1).
-fn needs() -> [Rule<'static>; 5] {
-    const WRITE: &[&str] = &["get", "create", "update", "patch"];
-    const RUN: &[&str] = &["list", "watch", "get", "create", "update", "patch", "delete"];
-    [
-        Rule::on(&["operators.coreos.com"], &["subscriptions", "clusterserviceversions"], WRITE),
-        Rule::on(&[""], &["services", "serviceaccounts"], WRITE),
-        Rule::on(&[demand::RBAC], &["roles", "rolebindings"], WRITE),
-        Rule::on(&["apps"], &["deployments"], RUN),
-        Rule::on(&[""], &["pods"], RUN),
-    ]
-}
-
 fn warn_of_needs(
     cx: &Context<'_>,
     group: &Group,
     boundary: &Boundary,
     authority: &Authority<'_>,
 ) -> Result<(), Refusal> {
-    let needed = needs();
+    let needed = needs::in_namespace();
     let demand = [Demand {
         scope: Scope::Namespace(group.namespace.clone()),
         rules: DemandedRules::Declared(&needed),

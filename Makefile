@@ -1,0 +1,81 @@
+# The one front door. `make help` lists what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CLI := target/debug/operator-bounds
+CORPUS ?= $(wildcard ../shared/corpus)
+ORACLE := tests/oracle/oracle
+SOURCES := $(shell find src crates policy-metadata/metadata.yml Cargo.toml Cargo.lock -type f -not -path '*/target/*' 2>/dev/null)
+
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9.-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: toolchain $(CLI) ## See a real operator refused, its RBAC derived, and admitted: no cluster needed
+	@examples/etcd/run.sh "$(CURDIR)/$(CLI)"
+
+.PHONY: test
+test: toolchain lint unit-tests oracle-tests ## Everything that proves the policy: lints, unit, scenario, recording, corpus and oracle tests
+
+.PHONY: unit-tests
+unit-tests: toolchain
+	@echo "==> unit, command line, scenario, recording and corpus tests"
+	cargo test --locked --workspace
+
+.PHONY: e2e-tests
+e2e-tests: toolchain ## Every scenario, natively, as wasm, and by kwctl when it is on PATH
+	cargo test --locked --test scenarios
+
+.PHONY: oracle-tests
+oracle-tests: $(CLI) ## Compare coverage with Kubernetes' own Go code (needs Go)
+	@if command -v go >/dev/null; then \
+	  echo "==> 20,000 drawn pairs of rules, judged by Kubernetes' Go code and by operator-bounds"; \
+	  (cd tests/oracle && go vet ./... && go test ./... && go build -o oracle .) && \
+	  $(ORACLE) compare --binary $(CLI) --pairs 20000 $(if $(CORPUS),--corpus $(CORPUS)); \
+	else \
+	  echo "NOT RUN: Go is not on PATH, so coverage was not compared with Kubernetes' own code. Install Go 1.26."; \
+	fi
+
+.PHONY: lint
+lint: toolchain ## rustfmt, clippy, cargo deny (when installed)
+	@echo "==> lints"
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	@if command -v cargo-deny >/dev/null; then cargo deny --log-level error --offline check bans licenses sources; \
+	else echo "NOT RUN: cargo-deny is not installed (cargo install --locked cargo-deny)"; fi
+
+.PHONY: fmt
+fmt: ## Format everything
+	cargo fmt --all
+	@if command -v gofmt >/dev/null; then gofmt -w tests/oracle; fi
+
+.PHONY: bench
+bench: toolchain ## Print sizes, look-ups and ratios; asserts nothing
+	cargo run --locked --release -p bench
+
+policy.wasm: toolchain $(SOURCES) ## The policy, without metadata
+	cargo build --locked -p operator-bounds
+	cp target/policy/wasm32-wasip1/wasm/operator_bounds_policy.wasm $@
+	@ls -l $@
+
+annotated-policy.wasm: policy.wasm policy-metadata/metadata.yml ## The policy as it is published (kwctl when on PATH, else built in)
+	@if command -v kwctl >/dev/null; then kwctl annotate -m policy-metadata/metadata.yml -u README.md -o $@ policy.wasm; \
+	else cargo run --locked -q -p annotate --bin annotate-policy -- policy.wasm policy-metadata/metadata.yml $@ --usage README.md; fi
+	@ls -l $@
+
+$(CLI): toolchain $(SOURCES)
+	@echo "==> building the policy and the command line (the first time takes some minutes: it includes a wasm engine)"
+	cargo build --locked -p operator-bounds
+	@touch $@
+
+.PHONY: toolchain
+toolchain:
+	@command -v rustup >/dev/null || { echo "rustup is needed: https://rustup.rs"; exit 2; }
+	@rustup target list --installed 2>/dev/null | grep -qx wasm32-wasip1 || rustup target add wasm32-wasip1
+
+.PHONY: clean
+clean: ## Remove everything that was built
+	cargo clean
+	rm -f policy.wasm annotated-policy.wasm $(ORACLE)
