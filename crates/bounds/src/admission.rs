@@ -1,69 +1,75 @@
 //! The admission request, borrowed from the payload. Objects stay raw until somebody has to read them.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::json::null_default;
+use crate::json::{self, Unreadable};
+use crate::object::object;
 use crate::text::Text;
 
-/// What Kubewarden hands over: the request, and the settings of this registration.
-#[derive(Debug, Deserialize)]
-pub struct Payload<'a> {
-    /// The settings, as they are.
-    #[serde(borrow, default)]
-    pub settings: Option<&'a RawValue>,
-    /// The admission request.
-    #[serde(borrow)]
-    pub request: &'a RawValue,
+object! {
+    /// What Kubewarden hands over: the request, and the settings of this registration.
+    #[derive(Debug, Default)]
+    pub struct Payload<'a> {
+        /// The settings, as they are.
+        pub settings: Option<&'a RawValue> = "settings",
+        /// The admission request.
+        pub request: Option<&'a RawValue> = "request",
+    }
 }
 
-/// An `admission.k8s.io/v1` request.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AdmissionRequest<'a> {
-    /// What kind of object it is about. (The background audit puts the kind where the resource belongs, so this is what
-    /// verdicts are dispatched on.)
-    #[serde(borrow)]
-    pub kind: GroupVersionKind<'a>,
-    /// `status` and the like.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub sub_resource: Text<'a>,
-    /// The name; empty for `generateName`.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub name: Text<'a>,
-    /// The namespace; empty for cluster-scoped objects.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub namespace: Text<'a>,
-    /// What is done to it.
-    pub operation: Operation,
+object! {
+    /// An `admission.k8s.io/v1` request, as it is written.
+    #[derive(Debug, Default)]
+    struct Written<'a> {
+        kind: GroupVersionKind<'a> = "kind",
+        resource: GroupResource<'a> = "resource",
+        sub_resource: Text<'a> = "subResource",
+        name: Text<'a> = "name",
+        namespace: Text<'a> = "namespace",
+        operation: Text<'a> = "operation",
+        user_info: UserInfo<'a> = "userInfo",
+        object: Option<&'a RawValue> = "object",
+        old_object: Option<&'a RawValue> = "oldObject",
+    }
+}
+
+object! {
+    /// Group, version and kind.
+    #[derive(Debug, Default)]
+    pub struct GroupVersionKind<'a> {
+        /// The group; empty for the core group.
+        pub group: Text<'a> = "group",
+        /// The version.
+        pub version: Text<'a> = "version",
+        /// The kind.
+        pub kind: Text<'a> = "kind",
+    }
+}
+
+object! {
+    /// Group and resource.
+    #[derive(Debug, Default)]
+    pub struct GroupResource<'a> {
+        /// The group; empty for the core group.
+        pub group: Text<'a> = "group",
+        /// The resource, in the plural.
+        pub resource: Text<'a> = "resource",
+    }
+}
+
+object! {
     /// Who asks.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub user_info: UserInfo<'a>,
-    /// The object as it would be.
-    #[serde(borrow, default)]
-    pub object: Option<&'a RawValue>,
-    /// The object as it is.
-    #[serde(borrow, default)]
-    pub old_object: Option<&'a RawValue>,
-}
-
-/// Group, version and kind.
-#[derive(Debug, Deserialize)]
-pub struct GroupVersionKind<'a> {
-    /// The group; empty for the core group.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub group: Text<'a>,
-    /// The version.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub version: Text<'a>,
-    /// The kind.
-    #[serde(borrow)]
-    pub kind: Text<'a>,
+    #[derive(Debug, Default)]
+    pub struct UserInfo<'a> {
+        /// The user name; the background audit has none.
+        pub username: Text<'a> = "username",
+        /// The groups.
+        pub groups: Vec<Text<'a>> = "groups",
+    }
 }
 
 /// What is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// A new object.
     Create,
@@ -75,13 +81,56 @@ pub enum Operation {
     Connect,
 }
 
-/// Who asks.
-#[derive(Debug, Default, Deserialize)]
-pub struct UserInfo<'a> {
-    /// The user name; the background audit has none.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub username: Text<'a>,
-    /// The groups.
-    #[serde(borrow, default, deserialize_with = "null_default")]
-    pub groups: Vec<Text<'a>>,
+/// An `admission.k8s.io/v1` request.
+#[derive(Debug)]
+pub struct AdmissionRequest<'a> {
+    /// What kind of object it is about. (The background audit puts the kind where the resource belongs, so this is what
+    /// verdicts are dispatched on.)
+    pub kind: GroupVersionKind<'a>,
+    /// The resource, as URLs name it.
+    pub resource: GroupResource<'a>,
+    /// `status` and the like.
+    pub sub_resource: Text<'a>,
+    /// The name; empty for `generateName`.
+    pub name: Text<'a>,
+    /// The namespace; empty for cluster-scoped objects.
+    pub namespace: Text<'a>,
+    /// What is done to it.
+    pub operation: Operation,
+    /// Who asks.
+    pub user_info: UserInfo<'a>,
+    /// The object as it would be.
+    pub object: Option<&'a RawValue>,
+    /// The object as it is.
+    pub old_object: Option<&'a RawValue>,
+}
+
+impl<'a> AdmissionRequest<'a> {
+    /// Reads a request; without a kind and an operation it is none.
+    pub fn read(text: &'a str) -> Result<Self, Unreadable> {
+        let written: Written<'a> = json::read(text, "request")?;
+        let wrong = |path: &str, reason: String| Err(Unreadable { path: format!("request.{path}"), reason });
+        if written.kind.kind.is_empty() {
+            return wrong("kind.kind", "is missing".to_owned());
+        }
+        let operation = match written.operation.as_str() {
+            "CREATE" => Operation::Create,
+            "UPDATE" => Operation::Update,
+            "DELETE" => Operation::Delete,
+            "CONNECT" => Operation::Connect,
+            "" => return wrong("operation", "is missing".to_owned()),
+            other => return wrong("operation", format!("{other:?} is none of CREATE, UPDATE, DELETE, CONNECT")),
+        };
+        Ok(AdmissionRequest {
+            kind: written.kind,
+            resource: written.resource,
+            sub_resource: written.sub_resource,
+            name: written.name,
+            namespace: written.namespace,
+            operation,
+            user_info: written.user_info,
+            object: written.object,
+            old_object: written.old_object,
+        })
+    }
 }

@@ -127,8 +127,12 @@ struct Review<'s> {
 impl Review<'_> {
     /// Access reviews know no URLs through Kubewarden's host capabilities: those are RBAC's to answer.
     fn uncovered<'r>(&self, rbac: &Index<'_>, rules: &'r [Rule<'_>]) -> Result<Vec<Atom<'r>>, Refusal> {
+        let atoms = ordered(Index::new(&[]).uncovered(rules));
+        if !self.everything && self.cx.lookups.made() + atoms.len() > MAX_QUESTIONS {
+            return Err(too_many_questions());
+        }
         let mut missing = Vec::new();
-        for atom in ordered(Index::new(&[]).uncovered(rules)) {
+        for atom in atoms {
             let held = match atom.target {
                 Target::Url(_) => rbac.covering(&atom).iter().any(|word| *word != 0),
                 Target::Resource { .. } => self.everything || self.ask(&atom)?,
@@ -142,15 +146,6 @@ impl Review<'_> {
 
     fn ask(&self, atom: &Atom<'_>) -> Result<bool, Refusal> {
         let Target::Resource { group, resource, name } = atom.target else { return Ok(false) };
-        if self.cx.lookups.made() >= MAX_QUESTIONS {
-            return Err(Refusal::forbidden(
-                "too-many-questions",
-                format!(
-                    "more than {MAX_QUESTIONS} access reviews would be needed to judge this, which takes longer than \
-                     the policy server waits. Use `authorizer: rbac`, or ask for less."
-                ),
-            ));
-        }
         let (resource, subresource) = match resource.split_once('/') {
             Some((resource, subresource)) => (resource, Some(subresource)),
             None => (resource, None),
@@ -166,6 +161,16 @@ impl Review<'_> {
         };
         Ok(self.cx.lookups.can(&question)?)
     }
+}
+
+fn too_many_questions() -> Refusal {
+    Refusal::forbidden(
+        "too-many-questions",
+        format!(
+            "more than {MAX_QUESTIONS} access reviews would be needed to judge this, which takes longer than the policy \
+             server waits. Use `authorizer: rbac`, or ask for less."
+        ),
+    )
 }
 
 fn within_limits(demands: &[Demand<'_>]) -> Result<(), Refusal> {

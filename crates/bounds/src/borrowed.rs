@@ -21,6 +21,8 @@ use crate::verdict::Refusal;
 pub struct Operator<'r> {
     /// Its ClusterServiceVersion.
     pub csv: &'r ClusterServiceVersion<'r>,
+    /// The same as it was, in an UPDATE: what it brought then is still its own.
+    pub before: Option<&'r ClusterServiceVersion<'r>>,
     /// Its namespace.
     pub namespace: &'r str,
     /// What its group reaches.
@@ -76,7 +78,8 @@ pub fn demands<'r>(
     let name = operator.csv.metadata.name.as_str();
     let replaces = operator.csv.spec.replaces.as_str();
     let accounts: Vec<&str> = operator.csv.accounts().into_iter().collect();
-    let this = OnceCell::new();
+    let own = std::iter::once(operator.csv).chain(operator.before);
+    let own = own.map(|csv| Declared::of(cx, operator, csv)).collect::<Result<Vec<_>, _>>()?;
     let replaced = Replaced::default();
     let mut demands = Vec::new();
     for held in held.iter().filter(|held| held.identity >= first) {
@@ -85,10 +88,7 @@ pub fn demands<'r>(
         let binding = held.binding()?;
         let mut counted = Some(rules);
         if !name.is_empty() && binding.belongs_to(operator.namespace, name) {
-            if this.get().is_none() {
-                let _ = this.set(Declared::of(cx, operator, operator.csv)?);
-            }
-            counted = remaining(this.get(), operator, held, counted);
+            counted = remaining(&own, operator, held, counted);
         } else if operator.may_replace && !replaces.is_empty() && binding.belongs_to(operator.namespace, replaces) {
             counted = replaced.remaining(cx, operator, account, held, counted)?;
         }
@@ -109,16 +109,9 @@ pub fn demands<'r>(
     Ok(demands)
 }
 
-fn remaining(
-    declared: Option<&Declared<'_>>,
-    operator: &Operator<'_>,
-    held: &Held,
-    rules: Option<Rules>,
-) -> Option<Rules> {
-    match (declared, rules) {
-        (Some(declared), Some(rules)) => declared.leaves(operator, &held.scope, &rules),
-        (_, rules) => rules,
-    }
+/// What none of these versions declares.
+fn remaining(declared: &[Declared<'_>], operator: &Operator<'_>, held: &Held, rules: Option<Rules>) -> Option<Rules> {
+    declared.iter().fold(rules, |rules, declared| declared.leaves(operator, &held.scope, &rules?))
 }
 
 /// The version that is replaced, looked up when something belongs to it. `replaces` is easily forged: the version must
@@ -147,8 +140,7 @@ impl Replaced {
         if csv.copied_from(operator.namespace).is_some() || !csv.accounts().contains(account) {
             return Ok(rules);
         }
-        let old = Operator { csv: &csv, may_replace: false, ..*operator };
-        let declared = Declared::of(cx, &old, &csv)?;
-        Ok(remaining(Some(&declared), operator, held, rules))
+        let old = Operator { csv: &csv, before: None, may_replace: false, ..*operator };
+        Ok(remaining(&[Declared::of(cx, &old, &csv)?], operator, held, rules))
     }
 }

@@ -6,6 +6,11 @@ use crate::group::{self, Group};
 use crate::subject::Identity;
 use crate::verdict::Refusal;
 
+/// What the user name of a synthetic identity begins with; the name of the ClusterExtension follows.
+pub const SYNTHETIC_USER_PREFIX: &str = "olm:clusterextension:";
+/// The group that all synthetic identities are in.
+pub const SYNTHETIC_GROUP: &str = "olm:clusterextensions";
+
 /// An identity that bounds, and why it does.
 #[derive(Debug, Clone)]
 pub struct Boundary {
@@ -28,13 +33,25 @@ impl Boundary {
         }
     }
 
+    /// The synthetic identity of a ClusterExtension that names no account.
+    #[must_use]
+    pub fn synthetic(extension: &str, by: String) -> Self {
+        let user = format!("{SYNTHETIC_USER_PREFIX}{extension}");
+        Boundary {
+            identity: Identity::user_in(&user, vec![SYNTHETIC_GROUP.to_owned(), "system:authenticated".to_owned()]),
+            said: format!("User {user}"),
+            by,
+        }
+    }
+
     /// The `--for` argument of the command line.
     #[must_use]
     pub fn for_argument(&self) -> String {
-        match self.identity.as_service_account() {
-            Some((namespace, name)) => format!("serviceaccount {namespace}/{name}"),
-            None => format!("synthetic {}", self.identity.user().rsplit(':').next().unwrap_or_default()),
+        if let Some((namespace, name)) = self.identity.as_service_account() {
+            return format!("serviceaccount {namespace}/{name}");
         }
+        let user = self.identity.user();
+        format!("synthetic {}", user.strip_prefix(SYNTHETIC_USER_PREFIX).unwrap_or(user))
     }
 }
 

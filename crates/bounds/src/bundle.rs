@@ -21,25 +21,39 @@ object! {
     }
 }
 
-/// The manifests of an unpacked bundle, each as JSON. The error says which entry cannot be read, and why.
-pub fn manifests(config_map: &[u8]) -> Result<Vec<String>, String> {
+/// What is in an unpacked bundle.
+#[derive(Debug, Default)]
+pub struct Bundle {
+    /// The manifests, each as JSON.
+    pub manifests: Vec<String>,
+    /// Entries that cannot be read, and why. OLM skips those that are no manifests, and installs the rest.
+    pub unreadable: Vec<String>,
+}
+
+/// The manifests of an unpacked bundle. The error says why it is none.
+pub fn read(config_map: &[u8]) -> Result<Bundle, String> {
     let text = std::str::from_utf8(config_map).map_err(|error| error.to_string())?;
     let map: ConfigMap<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let mut budget = MAX_UNPACKED;
-    let mut manifests = Vec::new();
+    let mut bundle = Bundle::default();
     for (key, text) in &map.data {
         let text = if looks_packed(text) { unpack(text.as_bytes(), &mut budget) } else { Ok(text.to_string()) };
-        manifests.push(text.and_then(|text| to_json(&text)).map_err(|reason| format!("{key}: {reason}"))?);
+        bundle.add(key, text);
     }
     for (key, text) in &map.binary_data {
-        let unpacked = STANDARD
-            .decode(text.as_bytes())
-            .map_err(|error| error.to_string())
-            .and_then(|inner| unpack(&inner, &mut budget))
-            .and_then(|text| to_json(&text));
-        manifests.push(unpacked.map_err(|reason| format!("{key}: {reason}"))?);
+        let inner = STANDARD.decode(text.as_bytes()).map_err(|error| error.to_string());
+        bundle.add(key, inner.and_then(|inner| unpack(&inner, &mut budget)));
     }
-    Ok(manifests)
+    Ok(bundle)
+}
+
+impl Bundle {
+    fn add(&mut self, key: &str, text: Result<String, String>) {
+        match text.and_then(|text| to_json(&text)) {
+            Ok(manifest) => self.manifests.push(manifest),
+            Err(reason) => self.unreadable.push(format!("{key}: {reason}")),
+        }
+    }
 }
 
 /// base64 of a gzip header.
@@ -86,7 +100,7 @@ mod tests {
             "data": {"a.yaml": "kind: Service\n", "b.json": "{\"kind\":\"ConfigMap\"}", "c.yaml": packed},
             "binaryData": {"d.yaml": STANDARD.encode(&packed)},
         });
-        let found = manifests(map.to_string().as_bytes()).unwrap();
+        let found = read(map.to_string().as_bytes()).unwrap().manifests;
         let role = r#"{"kind":"Role","rules":[{"verbs":["get"]}]}"#;
         assert_eq!(found, [r#"{"kind":"Service"}"#, r#"{"kind":"ConfigMap"}"#, role, role]);
     }
@@ -94,9 +108,10 @@ mod tests {
     #[test]
     fn a_bomb_and_a_broken_entry_are_named() {
         let bomb = gzip(&"a".repeat(17 * 1024 * 1024));
-        let map = serde_json::json!({"data": {"bomb.yaml": bomb}});
-        assert_eq!(manifests(map.to_string().as_bytes()).unwrap_err(), "bomb.yaml: unpacks to more than 16 MiB");
-        let map = serde_json::json!({"data": {"x.yaml": "a: [1, 2"}});
-        assert!(manifests(map.to_string().as_bytes()).unwrap_err().starts_with("x.yaml: "));
+        let map = serde_json::json!({"data": {"bomb.yaml": bomb, "x.yaml": "a: [1, 2", "z.yaml": "kind: Role"}});
+        let bundle = read(map.to_string().as_bytes()).unwrap();
+        assert_eq!(bundle.manifests, [r#"{"kind":"Role"}"#]);
+        assert_eq!(bundle.unreadable[0], "bomb.yaml: unpacks to more than 16 MiB");
+        assert!(bundle.unreadable[1].starts_with("x.yaml: no YAML at line "), "{:?}", bundle.unreadable);
     }
 }

@@ -159,5 +159,23 @@ pub const NAMESPACES: Resource = Resource { api_version: "v1", kind: "Namespace"
 pub const SERVICE_ACCOUNTS: Resource =
     Resource { api_version: "v1", kind: "ServiceAccount", masks: &["metadata.name"] };
 
+/// ClusterExtensions, by name.
+pub const CLUSTER_EXTENSIONS: Resource = Resource {
+    api_version: "olm.operatorframework.io/v1",
+    kind: "ClusterExtension",
+    masks: &["spec.namespace", "spec.serviceAccount"],
+};
+
+/// ClusterObjectSets, by name: they lead from an object to its ClusterExtension.
+pub const CLUSTER_OBJECT_SETS: Resource =
+    Resource { api_version: "olm.operatorframework.io/v1", kind: "ClusterObjectSet", masks: &["metadata.name"] };
+
+/// ClusterExtensionRevisions: what ClusterObjectSets were called before.
+pub const CLUSTER_EXTENSION_REVISIONS: Resource = Resource {
+    api_version: "olm.operatorframework.io/v1",
+    kind: "ClusterExtensionRevision",
+    masks: &["metadata.name"],
+};
+
 /// ConfigMaps, by name: unpacked bundles.
 pub const CONFIG_MAPS: Resource = Resource { api_version: "v1", kind: "ConfigMap", masks: &["binaryData", "data"] };

@@ -28,6 +28,8 @@ pub struct Notes {
     pub warnings: Vec<String>,
     /// For machines.
     pub facts: BTreeMap<&'static str, String>,
+    /// The object as it should be instead, as JSON.
+    pub mutated: Option<String>,
 }
 
 impl<'p> Context<'p> {
@@ -47,6 +49,11 @@ impl<'p> Context<'p> {
         self.notes.borrow_mut().facts.insert(key, value.into());
     }
 
+    /// Hands back another object than the one that was sent.
+    pub fn mutate(&self, object: String) {
+        self.notes.borrow_mut().mutated = Some(object);
+    }
+
     /// Everything that was said.
     #[must_use]
     pub fn into_notes(self) -> Notes {
@@ -61,6 +68,12 @@ impl<'p> Context<'p> {
             return None;
         }
         Some(Identity::user_in(&user.username, user.groups.iter().map(ToString::to_string).collect()))
+    }
+
+    /// Whether OLM v1 itself asks.
+    #[must_use]
+    pub fn is_olm_v1(&self) -> bool {
+        self.settings.is_olm_v1(&self.request.user_info.username)
     }
 
     /// Whether OLM v0 itself asks.

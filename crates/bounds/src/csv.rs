@@ -126,15 +126,17 @@ object! {
 }
 
 impl PodTemplate<'_> {
-    /// The account of the pods: `serviceAccountName`, else the old alias `serviceAccount`, else `default`.
+    /// The account of the pods.
     #[must_use]
     pub fn account(&self) -> &str {
-        [&self.spec.service_account_name, &self.spec.service_account]
-            .into_iter()
-            .map(Text::as_str)
-            .find(|name| !name.is_empty())
-            .unwrap_or("default")
+        account_of(&self.spec.service_account_name, &self.spec.service_account)
     }
+}
+
+/// `serviceAccountName`, else the old alias `serviceAccount`, else `default`.
+#[must_use]
+pub fn account_of<'t>(name: &'t str, alias: &'t str) -> &'t str {
+    [name, alias].into_iter().find(|name| !name.is_empty()).unwrap_or("default")
 }
 
 impl<'a> ClusterServiceVersion<'a> {
@@ -158,18 +160,10 @@ impl<'a> ClusterServiceVersion<'a> {
         ordered(services.chain(webhooks))
     }
 
-    /// The namespace this says it is a copy of: by label, or by an annotation that names another namespace.
+    /// The namespace this says it is a copy of.
     #[must_use]
     pub fn copied_from(&self, namespace: &str) -> Option<&str> {
-        let label = self.metadata.labels.copied_from.as_str();
-        let annotation = self.metadata.annotations.operator_namespace.as_str();
-        if !label.is_empty() {
-            Some(label)
-        } else if !annotation.is_empty() && annotation != namespace {
-            Some(annotation)
-        } else {
-            None
-        }
+        self.metadata.copied_from(namespace)
     }
 
     /// Whether both ask for the same: what an UPDATE must leave alone to be admitted without a look-up.

@@ -14,6 +14,9 @@ use crate::scope::Scope;
 /// The API group of RBAC itself.
 pub const RBAC: &str = "rbac.authorization.k8s.io";
 
+/// Why an aggregated role asks for everything.
+pub const AGGREGATION: &str = "an aggregationRule takes in whatever is labelled for it later, so it needs everything";
+
 /// Rules that would be held in a scope if the object was admitted.
 #[derive(Debug)]
 pub struct Demand<'r> {

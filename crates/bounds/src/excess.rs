@@ -67,22 +67,6 @@ pub fn bounded(
     if messages.is_empty() {
         return Ok(());
     }
-    cx.fact("excess", fact(&facts));
+    cx.fact("excess", facts.join("; "));
     Err(Refusal::Exceeds { message: message::join(messages), lines })
-}
-
-/// Audit logs are no place for megabytes.
-fn fact(lines: &[String]) -> String {
-    let mut text = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        if text.len() + line.len() > message::MAX_MESSAGE / 2 {
-            text.push_str(&format!("; and {} more", lines.len() - number));
-            break;
-        }
-        if number > 0 {
-            text.push_str("; ");
-        }
-        text.push_str(line);
-    }
-    text
 }

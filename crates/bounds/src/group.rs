@@ -182,20 +182,24 @@ pub fn read_restrict(group: &Group) -> Result<BTreeMap<Text<'_>, Text<'_>>, Refu
     if group.restrict.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let what = || format!("annotation operator-bounds/restrict of {group}");
-    let restrict: BTreeMap<Text<'_>, Text<'_>> =
-        json::read(&group.restrict, "").map_err(|error| Refusal::Unreadable { what: what(), error })?;
-    match restrict.iter().find(|(_, account)| !crate::settings::is_object_name(account)) {
-        None => Ok(restrict),
-        Some((pattern, account)) => Err(Refusal::forbidden(
+    // Forbidden, not a bad request: the operator that is judged is fine, and installs once the group is mended.
+    let broken = |reason: String| {
+        Refusal::forbidden(
             "invalid-restrict",
             format!(
-                "{}: {account:?} (for operators {pattern:?}) is not the name of a service account. \
-                 Write it as {{\"<glob on the CSV's name>\": \"<account in {}>\"}}.",
-                what(),
+                "annotation operator-bounds/restrict of {group} cannot be read: {reason}. Write it as \
+                 {{\"<glob on the CSV's name>\": \"<service account in {}>\"}}.",
                 group.namespace
             ),
-        )),
+        )
+    };
+    let restrict: BTreeMap<Text<'_>, Text<'_>> =
+        json::read(&group.restrict, "value").map_err(|error| broken(error.to_string()))?;
+    match restrict.iter().find(|(_, account)| !crate::settings::is_object_name(account)) {
+        None => Ok(restrict),
+        Some((pattern, account)) => {
+            Err(broken(format!("this is not the name of a service account: {account:?}, for operators {pattern:?}")))
+        }
     }
 }
 

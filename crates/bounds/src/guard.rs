@@ -1,8 +1,10 @@
 //! The boundary guard (specification 3.2): whoever chooses a boundary, or what runs inside it, could otherwise use it
 //! to climb.
 
+use std::collections::BTreeSet;
+
 use crate::authority::Authority;
-use crate::boundary::Boundary;
+use crate::boundary::{Boundary, SYNTHETIC_GROUP};
 use crate::context::Context;
 use crate::demand::{Demand, DemandedRules};
 use crate::excess::grants_of;
@@ -16,13 +18,29 @@ use crate::settings::{Escalation, Severity};
 use crate::subject::Identity;
 use crate::verdict::Refusal;
 
+/// The group that the API server authorizes for everything, whatever RBAC says.
+const MASTERS: &str = "system:masters";
+
 /// What somebody is about to choose.
 #[derive(Debug)]
 pub enum Choice<'b> {
     /// This boundary.
     Boundary(&'b Boundary),
-    /// No boundary: everything.
-    Everything,
+    /// No boundary: everything. What that means, and what to do instead.
+    Everything {
+        /// Why it is everything.
+        why: &'b str,
+        /// What to do instead.
+        instead: &'b str,
+    },
+}
+
+impl Choice<'_> {
+    /// Operators of an OperatorGroup without a boundary.
+    pub const UNBOUNDED_GROUP: Choice<'static> = Choice::Everything {
+        why: "nothing would bound the operators there",
+        instead: "name a service account in spec.serviceAccountName",
+    };
 }
 
 /// The place where a choice takes effect.
@@ -41,7 +59,7 @@ fn guarded(cx: &Context<'_>) -> Option<Identity> {
     let passes = cx.settings.is_olm_v0(requester.user())
         || cx.settings.is_olm_v1(requester.user())
         || exempt.users.iter().any(|user| user == requester.user())
-        || requester.groups().iter().any(|group| exempt.groups.contains(group));
+        || requester.groups().iter().any(|group| group == MASTERS || exempt.groups.contains(group));
     if passes { None } else { Some(requester) }
 }
 
@@ -78,9 +96,12 @@ fn objection(
     place: &Place<'_>,
 ) -> Result<Option<String>, Refusal> {
     let mut namespaces = ordered([place.namespace.to_owned()]);
-    let reach = match place.targets {
-        Targets::All => Reach::Everywhere,
-        Targets::Namespaces(targets) => {
+    let nowhere = BTreeSet::new();
+    let reach = match (choice, place.targets) {
+        // Everything is decided at cluster scope: no RoleBinding gives it.
+        (Choice::Everything { .. }, _) => Reach::Namespaces(&nowhere),
+        (Choice::Boundary(_), Targets::All) => Reach::Everywhere,
+        (Choice::Boundary(_), Targets::Namespaces(targets)) => {
             namespaces.extend(targets.iter().cloned());
             Reach::Namespaces(&namespaces)
         }
@@ -95,23 +116,20 @@ fn objection(
     let authority = Authority { identity: requester, grant: &mine };
     let user = requester.user();
     match choice {
-        Choice::Everything => {
+        Choice::Everything { why, instead } => {
             let everything = Rule::everything();
             let demand = demand(Scope::Cluster, DemandedRules::Declared(&everything));
             let shortfall = authority.shortfall(cx, std::slice::from_ref(&demand), Escalation::Ignore)?;
             Ok((!shortfall.excess.is_empty()).then(|| {
                 format!(
-                    "User {user} may not {act}: nothing would bound the operators there any more, and {user} does not \
-                     hold everything. Ask an administrator, or name a service account in spec.serviceAccountName."
+                    "User {user} may not {act}: {why}, and {user} does not hold everything. Ask an administrator, or \
+                     {instead}."
                 )
             }))
         }
         Choice::Boundary(boundary) => {
-            if let Some((namespace, name)) = boundary.identity.as_service_account() {
-                let impersonate = [Rule::on(&[""], &["serviceaccounts"], &["impersonate"]).named(&[name])];
-                if authority.holds(cx, &Scope::Namespace(namespace.to_owned()), &impersonate)? {
-                    return Ok(None);
-                }
+            if may_impersonate(cx, &authority, &boundary.identity)? {
+                return Ok(None);
             }
             let theirs = crate::grant::Grant::of(&cx.lookups, &held, 1)?;
             let demands: Vec<Demand<'_>> = theirs
@@ -131,6 +149,24 @@ fn objection(
     }
 }
 
+/// Whether somebody may act as an identity: as a service account, or as a user in its groups.
+fn may_impersonate(cx: &Context<'_>, authority: &Authority<'_>, identity: &Identity) -> Result<bool, Refusal> {
+    let (scope, rules) = match identity.as_service_account() {
+        Some((namespace, name)) => (
+            Scope::Namespace(namespace.to_owned()),
+            vec![Rule::on(&[""], &["serviceaccounts"], &["impersonate"]).named(&[name])],
+        ),
+        None => (
+            Scope::Cluster,
+            vec![
+                Rule::on(&[""], &["users"], &["impersonate"]).named(&[identity.user()]),
+                Rule::on(&[""], &["groups"], &["impersonate"]).named(&[SYNTHETIC_GROUP]),
+            ],
+        ),
+    };
+    authority.holds(cx, &scope, &rules)
+}
+
 fn demand(scope: Scope, rules: DemandedRules<'_>) -> Demand<'_> {
     Demand { scope, rules, honored: Vec::new(), why: None }
 }
@@ -138,10 +174,17 @@ fn demand(scope: Scope, rules: DemandedRules<'_>) -> Demand<'_> {
 /// What an administrator types to let somebody choose.
 fn allow_impersonation(requester: &Identity, boundary: &Boundary) -> String {
     let ask = "Ask an administrator to make the change";
-    let Some((namespace, name)) = boundary.identity.as_service_account() else { return format!("{ask}.") };
     let subject = match requester.as_service_account() {
         Some((namespace, name)) => format!("--serviceaccount={namespace}:{name}"),
         None => format!("--user={}", requester.user()),
+    };
+    let Some((namespace, name)) = boundary.identity.as_service_account() else {
+        let user = boundary.identity.user();
+        return format!(
+            "{ask}, or to allow it with: kubectl create clusterrole use-{user} --verb=impersonate \
+             --resource=users,groups --resource-name={user} --resource-name={SYNTHETIC_GROUP} && \
+             kubectl create clusterrolebinding use-{user} --clusterrole=use-{user} {subject}"
+        );
     };
     format!(
         "{ask}, or to allow it with: kubectl create role use-{name} --namespace {namespace} --verb=impersonate \

@@ -1,7 +1,12 @@
 //! Reading JSON the way Go reads it, and saying where it went wrong.
 
+use std::fmt;
+
 use serde::Deserialize;
-use serde::de::Deserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::text::Text;
 
 /// JSON that could not be read as what it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,26 +20,49 @@ pub struct Unreadable {
 
 /// Reads `text`; an error says where under `root` it happened.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a str, root: &str) -> Result<T, Unreadable> {
-    serde_json::from_str(text).map_err(|error| {
-        let path = path_at(text, offset_of(text, error.line(), error.column()));
-        let path = match (root.is_empty(), path.is_empty()) {
-            (false, false) if path.starts_with('[') => format!("{root}{path}"),
-            (false, false) => format!("{root}.{path}"),
-            (false, true) => root.to_owned(),
-            (true, false) => path,
-            (true, true) => "payload".to_owned(),
-        };
-        Unreadable { path, reason: reason_of(&error) }
-    })
+    serde_json::from_str(text).map_err(|error| explain(text, root, &error))
 }
 
-/// `null` reads as the empty value, as in Go.
-pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+/// Not generic: one copy of it is enough for everything that is read.
+#[cold]
+#[inline(never)]
+fn explain(text: &str, root: &str, error: &serde_json::Error) -> Unreadable {
+    let path = path_at(text, offset_of(text, error.line(), error.column()));
+    let path = match (root.is_empty(), path.is_empty()) {
+        (false, false) if path.starts_with('[') => format!("{root}{path}"),
+        (false, false) => format!("{root}.{path}"),
+        (false, true) => root.to_owned(),
+        (true, false) => path,
+        (true, true) => "payload".to_owned(),
+    };
+    Unreadable { path, reason: reason_of(error) }
+}
+
+/// The members of an object in the order they are written.
+pub(crate) struct Members<'a>(pub(crate) Vec<(Text<'a>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MembersVisitor;
+
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(MembersVisitor)
+    }
 }
 
 /// The error without serde's line and column: the path says it better.

@@ -153,11 +153,6 @@ impl<'c> Lookups<'c> {
         Ok(rules)
     }
 
-    /// Makes a role known that is not in the cluster yet: it comes with the same install.
-    pub fn assume_role(&self, key: RoleKey, rules: Rules) {
-        self.roles.insert(key, Some(rules));
-    }
-
     /// The API server's own answer.
     pub fn can(&self, question: &Question<'_>) -> Result<bool, LookupError> {
         self.count();

@@ -7,6 +7,8 @@ use crate::scope::Scope;
 
 /// The longest refusal.
 pub const MAX_MESSAGE: usize = 8 * 1024;
+/// The longest fact in the audit log.
+pub const MAX_FACT: usize = MAX_MESSAGE / 2;
 /// The longest warning, in characters.
 pub const MAX_WARNING: usize = 256;
 /// The API server hands on about 4 KiB of warnings: what comes after that is lost anyway.
@@ -69,7 +71,7 @@ pub fn lines(excess: &Excess<'_>) -> Vec<String> {
 }
 
 /// Cuts a text to a size, saying how much is missing. Returns its size.
-fn clip(text: &mut String, size: usize) -> usize {
+pub(crate) fn clip(text: &mut String, size: usize) -> usize {
     if text.len() > size {
         let mut end = size.saturating_sub(32);
         while !text.is_char_boundary(end) {

@@ -25,7 +25,7 @@ object! {
 }
 
 object! {
-    /// The labels that OLM v0 sets on what belongs to a ClusterServiceVersion.
+    /// The labels that OLM sets on what belongs to an operator.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Labels<'a> {
         /// The owner's name.
@@ -36,6 +36,10 @@ object! {
         pub owner_namespace: Text<'a> = "olm.owner.namespace",
         /// The namespace of the original, on a copy.
         pub copied_from: Text<'a> = "olm.copiedFrom",
+        /// The kind of the owner, on what OLM v1 installs.
+        pub owner_kind_v1: Text<'a> = "olm.operatorframework.io/owner-kind",
+        /// The name of the owner, on what OLM v1 installs.
+        pub owner_name_v1: Text<'a> = "olm.operatorframework.io/owner-name",
     }
 }
 
@@ -79,6 +83,21 @@ impl Meta<'_> {
             format!("{}*", self.generate_name)
         } else {
             self.name.to_string()
+        }
+    }
+
+    /// The namespace that a ClusterServiceVersion in this namespace says it is a copy of: by label, or by an annotation
+    /// that names another namespace.
+    #[must_use]
+    pub fn copied_from(&self, namespace: &str) -> Option<&str> {
+        let label = self.labels.copied_from.as_str();
+        let annotation = self.annotations.operator_namespace.as_str();
+        if !label.is_empty() {
+            Some(label)
+        } else if !annotation.is_empty() && annotation != namespace {
+            Some(annotation)
+        } else {
+            None
         }
     }
 

@@ -21,13 +21,20 @@ pub trait FromJson<'de>: Sized {
 
 /// A struct with named fields.
 pub trait Fields<'de>: Default {
+    /// The known fields, where unknown ones are an error.
+    const STRICT: Option<&'static [&'static str]>;
+
     /// Reads the value of a field that is known; says whether it is.
     fn read_field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error>;
 }
 
-/// Declares a struct and how it is read: `field: Type = "key in JSON"`.
+/// Declares a struct and how it is read: `field: Type = "key in JSON"`. With `strict;` in front, unknown keys are errors.
 macro_rules! object {
+    (strict; $($struct:tt)*) => {
+        $crate::object::object! { @ true, $($struct)* }
+    };
     (
+        @ $strict:literal,
         $(#[$attribute:meta])*
         $vis:vis struct $name:ident $(<$life:lifetime>)? {
             $( $(#[$field_attribute:meta])* $field_vis:vis $field:ident: $type:ty = $key:literal, )*
@@ -39,6 +46,8 @@ macro_rules! object {
         }
 
         impl<'de $(: $life, $life)?> $crate::object::Fields<'de> for $name $(<$life>)? {
+            const STRICT: Option<&'static [&'static str]> = if $strict { Some(&[$($key),*]) } else { None };
+
             fn read_field<A: serde::de::MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
                 match key {
                     $( $key => self.$field = map.next_value_seed($crate::object::Read::new())?, )*
@@ -59,6 +68,9 @@ macro_rules! object {
                 $crate::object::read_object(deserializer)
             }
         }
+    };
+    ($($struct:tt)*) => {
+        $crate::object::object! { @ false, $($struct)* }
     };
 }
 pub(crate) use object;
@@ -105,9 +117,13 @@ impl<'de, T: Fields<'de>> Visitor<'de> for ObjectVisitor<T> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
         let mut object = T::default();
         while let Some(key) = map.next_key::<Text<'de>>()? {
-            if !object.read_field(&key, &mut map)? {
-                map.next_value::<IgnoredAny>()?;
+            if object.read_field(&key, &mut map)? {
+                continue;
             }
+            match T::STRICT {
+                Some(known) => return Err(de::Error::unknown_field(&key, known)),
+                None => map.next_value::<IgnoredAny>()?,
+            };
         }
         Ok(object)
     }
@@ -156,6 +172,18 @@ macro_rules! from_json {
     };
 }
 from_json!(Text<'a>, BTreeMap<Text<'a>, Text<'a>>);
+
+impl<'de> FromJson<'de> for String {
+    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Text::from_json(deserializer).map(|text| text.to_string())
+    }
+}
+
+impl<'de> FromJson<'de> for Option<String> {
+    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::<Text<'de>>::from_json(deserializer).map(|text| text.map(|text| text.to_string()))
+    }
+}
 
 impl<'de> FromJson<'de> for bool {
     fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

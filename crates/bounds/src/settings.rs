@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
 use crate::glob;
-use crate::json::{self, null_default};
+use crate::json;
+use crate::object::{FromJson, object};
 
 /// A setting with a few known values. `false` is read as `off`: that is what YAML 1.1 makes of a bare `off`.
 macro_rules! choice {
@@ -20,8 +20,8 @@ macro_rules! choice {
             pub const VALUES: &'static [&'static str] = &[$($text),+];
         }
 
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        impl<'de> FromJson<'de> for $name {
+            fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 deserializer.deserialize_any(ChoiceVisitor($name::VALUES)).map(|index| {
                     // The visitor only ever answers with an index into VALUES.
                     [$($name::$variant),+][index]
@@ -130,104 +130,116 @@ choice! {
     }
 }
 
-/// All settings. Every one is optional.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Settings {
-    /// Refuse or warn.
-    pub mode: Mode,
-    /// RBAC or access reviews.
-    pub authorizer: AuthorizerSetting,
-    /// The boundary guard.
-    pub guard: Severity,
-    /// The guard where nothing bounds.
-    pub guard_unbounded: Severity,
-    /// The guard for Subscriptions and approvals.
-    pub guard_subscriptions: Severity,
+object! {
+    strict;
+    /// All settings. Every one is optional.
+    #[derive(Debug, Clone)]
+    pub struct Settings {
+        /// Refuse or warn.
+        pub mode: Mode = "mode",
+        /// RBAC or access reviews.
+        pub authorizer: AuthorizerSetting = "authorizer",
+        /// The boundary guard.
+        pub guard: Severity = "guard",
+        /// The guard where nothing bounds.
+        pub guard_unbounded: Severity = "guardUnbounded",
+        /// The guard for Subscriptions and approvals.
+        pub guard_subscriptions: Severity = "guardSubscriptions",
+        /// Who and what is left alone.
+        pub exempt: Exempt = "exempt",
+        /// OLM's own accounts.
+        pub olm: Olm = "olm",
+        /// OLM v0.
+        pub operator_groups: OperatorGroups = "operatorGroups",
+        /// Operators that are held to less than their group allows.
+        pub untrusted: Vec<Untrusted> = "untrusted",
+        /// OLM v1.
+        pub cluster_extensions: ClusterExtensions = "clusterExtensions",
+    }
+}
+
+object! {
+    strict;
     /// Who and what is left alone.
-    #[serde(deserialize_with = "null_default")]
-    pub exempt: Exempt,
+    #[derive(Debug, Clone)]
+    pub struct Exempt {
+        /// Users that pass the guard.
+        pub users: Vec<String> = "users",
+        /// Groups that pass the guard.
+        pub groups: Vec<String> = "groups",
+        /// Namespaces (globs) whose operators are not judged at all.
+        pub namespaces: Vec<String> = "namespaces",
+    }
+}
+
+object! {
+    strict;
     /// OLM's own accounts.
-    #[serde(deserialize_with = "null_default")]
-    pub olm: Olm,
-    /// OLM v0.
-    #[serde(deserialize_with = "null_default")]
-    pub operator_groups: OperatorGroups,
-    /// Operators that are held to less than their group allows.
-    #[serde(deserialize_with = "null_default")]
-    pub untrusted: Vec<Untrusted>,
-    /// OLM v1.
-    #[serde(deserialize_with = "null_default")]
-    pub cluster_extensions: ClusterExtensions,
+    #[derive(Debug, Clone)]
+    pub struct Olm {
+        /// The accounts of OLM v0's controllers.
+        pub v0_users: Vec<String> = "v0Users",
+        /// The accounts of OLM v1's controller.
+        pub v1_users: Vec<String> = "v1Users",
+    }
 }
 
-/// Who and what is left alone.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Exempt {
-    /// Users that pass the guard.
-    pub users: Vec<String>,
-    /// Groups that pass the guard.
-    pub groups: Vec<String>,
-    /// Namespaces (globs) whose operators are not judged at all.
-    pub namespaces: Vec<String>,
+object! {
+    strict;
+    /// Settings for OLM v0.
+    #[derive(Debug, Clone)]
+    pub struct OperatorGroups {
+        /// Refuse groups without an account.
+        pub require_service_account: bool = "requireServiceAccount",
+        /// A group whose account does not exist.
+        pub missing_service_account: Strictness = "missingServiceAccount",
+        /// An account that can write CRDs or APIServices.
+        pub cluster_writes: Severity = "clusterWrites",
+        /// Whether `escalate` and `bind` count.
+        pub escalation: Escalation = "escalation",
+    }
 }
 
-/// OLM's own accounts.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Olm {
-    /// The accounts of OLM v0's controllers.
-    pub v0_users: Vec<String>,
-    /// The accounts of OLM v1's controller.
-    pub v1_users: Vec<String>,
+object! {
+    strict;
+    /// An operator that is held to less than its group allows.
+    #[derive(Debug, Clone, Default)]
+    pub struct Untrusted {
+        /// A glob on the name of the ClusterServiceVersion.
+        pub operator: String = "operator",
+        /// A glob on its namespace; absent means any.
+        pub namespace: Option<String> = "namespace",
+        /// The second account, in the operator's namespace.
+        pub service_account_name: String = "serviceAccountName",
+    }
 }
 
-/// Settings for OLM v0.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct OperatorGroups {
-    /// Refuse groups without an account.
-    pub require_service_account: bool,
-    /// A group whose account does not exist.
-    pub missing_service_account: Strictness,
-    /// An account that can write CRDs or APIServices.
-    pub cluster_writes: Severity,
-    /// Whether `escalate` and `bind` count.
-    pub escalation: Escalation,
+object! {
+    strict;
+    /// Settings for OLM v1.
+    #[derive(Debug, Clone)]
+    pub struct ClusterExtensions {
+        /// The phase, by name.
+        pub phase: Option<Phase> = "phase",
+        /// The phase, by `OpenShift` release.
+        pub release: Option<String> = "release",
+        /// Take the field out.
+        pub strip: bool = "strip",
+        /// What bounds the objects that OLM v1 writes.
+        pub bound: Bound = "bound",
+        /// Whether CRDs are judged.
+        pub crds: Crds = "crds",
+        /// Whether `escalate` and `bind` count.
+        pub escalation: Escalation = "escalation",
+        /// Over-broad grants to synthetic identities.
+        pub broad_grants: Severity = "broadGrants",
+    }
 }
 
-/// An operator that is held to less than its group allows.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Untrusted {
-    /// A glob on the name of the ClusterServiceVersion.
-    pub operator: String,
-    /// A glob on its namespace; absent means any.
-    #[serde(default)]
-    pub namespace: Option<String>,
-    /// The second account, in the operator's namespace.
-    pub service_account_name: String,
-}
-
-/// Settings for OLM v1.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct ClusterExtensions {
-    /// The phase, by name.
-    pub phase: Option<Phase>,
-    /// The phase, by `OpenShift` release.
-    pub release: Option<String>,
-    /// Take the field out.
-    pub strip: bool,
-    /// What bounds the objects that OLM v1 writes.
-    pub bound: Bound,
-    /// Whether CRDs are judged.
-    pub crds: Crds,
-    /// Whether `escalate` and `bind` count.
-    pub escalation: Escalation,
-    /// Over-broad grants to synthetic identities.
-    pub broad_grants: Severity,
+impl<'de> FromJson<'de> for Option<Phase> {
+    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Phase::from_json(deserializer).map(Some)
+    }
 }
 
 impl Default for Settings {
@@ -299,9 +311,8 @@ const RELEASES: &[(&str, Phase)] =
 impl Settings {
     /// Reads settings; what is missing has its default. The error names the key, and the nearest known one.
     pub fn read(text: &str) -> Result<Self, String> {
-        let settings: Option<Settings> =
+        let settings: Settings =
             json::read(text, "settings").map_err(|error| format!("{error}{}", nearest_known(&error.reason)))?;
-        let settings = settings.unwrap_or_default();
         settings.check()?;
         Ok(settings)
     }
@@ -346,6 +357,17 @@ impl Settings {
     #[must_use]
     pub fn exempts_namespace(&self, namespace: &str) -> bool {
         self.exempt.namespaces.iter().any(|pattern| glob::matches(pattern, namespace))
+    }
+
+    /// The phase of `ClusterExtension.spec.serviceAccount`, by name or by release.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        let by_release = self
+            .cluster_extensions
+            .release
+            .as_deref()
+            .and_then(|release| RELEASES.iter().find(|(known, _)| *known == release).map(|(_, phase)| *phase));
+        self.cluster_extensions.phase.or(by_release).unwrap_or(Phase::Deprecated)
     }
 
     /// Whether this is one of OLM v0's own accounts.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::admission::{AdmissionRequest, Payload};
 use crate::cluster::Cluster;
@@ -26,8 +27,11 @@ pub fn validate(payload: &[u8], cluster: &dyn Cluster) -> Response {
 fn evaluate(payload: &[u8], cluster: &dyn Cluster) -> Result<Response, String> {
     let text = std::str::from_utf8(payload).map_err(|error| format!("the payload is not UTF-8: {error}"))?;
     let payload: Payload<'_> = json::read(text, "").map_err(|error| format!("this is no policy payload: {error}"))?;
-    let request: AdmissionRequest<'_> = json::read(payload.request.get(), "request")
-        .map_err(|error| format!("this is no admission request: {error}"))?;
+    let Some(request) = payload.request else {
+        return Err("this is no policy payload: there is no admission request in it (request: is missing)".to_owned());
+    };
+    let request =
+        AdmissionRequest::read(request.get()).map_err(|error| format!("this is no admission request: {error}"))?;
     let settings = match payload.settings {
         Some(settings) => Settings::read(settings.get())?,
         None => Settings::default(),
@@ -76,13 +80,15 @@ fn admitted(reason: &'static str, notes: Notes) -> Response {
         accepted: true,
         message: None,
         code: None,
-        mutated_object: None,
+        mutated_object: notes.mutated.and_then(|object| RawValue::from_string(object).ok()),
         audit_annotations: facts(notes.facts, verdict, reason),
         warnings: message::limit(notes.warnings),
     }
 }
 
-fn refused(code: u16, reason: &'static str, message: String, notes: Notes) -> Response {
+fn refused(code: u16, reason: &'static str, mut message: String, notes: Notes) -> Response {
+    // Whatever a request puts into its names, the answer stays within the limit.
+    message::clip(&mut message, message::MAX_MESSAGE);
     Response {
         accepted: false,
         message: Some(message),
@@ -94,6 +100,9 @@ fn refused(code: u16, reason: &'static str, message: String, notes: Notes) -> Re
 }
 
 fn facts(mut facts: BTreeMap<&'static str, String>, verdict: &str, reason: &str) -> BTreeMap<&'static str, String> {
+    for fact in facts.values_mut() {
+        message::clip(fact, message::MAX_FACT);
+    }
     facts.insert("verdict", verdict.to_owned());
     facts.insert("reason", reason.to_owned());
     facts

@@ -4,7 +4,7 @@
 //! that is read out of a bundle is text, so every plain scalar but `null` becomes a string, as Go does where a string is
 //! wanted. Anchors are refused: bundles have none, and bombs are made of them.
 
-use granit_parser::{Event, Parser, ScalarStyle};
+use granit_parser::{Event, Parser, ScalarStyle, ScanError};
 
 /// How deep a manifest may be nested; `serde_json` stops there too.
 const MAX_DEPTH: usize = 100;
@@ -20,7 +20,7 @@ pub(crate) fn to_json(text: &str) -> Result<String, String> {
     let mut json = String::with_capacity(text.len());
     let mut open: Vec<Open> = Vec::new();
     for next in Parser::new_from_str(text) {
-        let (event, _) = next.map_err(|error| error.to_string())?;
+        let (event, _) = next.map_err(|error| broken(&error))?;
         match event {
             Event::Scalar(text, style, _, _) => {
                 let is_key = before(&mut json, &mut open)?;
@@ -50,6 +50,12 @@ pub(crate) fn to_json(text: &str) -> Result<String, String> {
         }
     }
     Ok(json)
+}
+
+/// Where the YAML breaks off. The parser's own words are left out of the module: they are as big as a verdict.
+fn broken(error: &ScanError) -> String {
+    let place = error.marker();
+    format!("no YAML at line {}, column {}", place.line(), place.col() + 1)
 }
 
 fn start(json: &mut String, open: &mut Vec<Open>, bracket: char, with: Open) -> Result<(), String> {

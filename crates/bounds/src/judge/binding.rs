@@ -1,51 +1,58 @@
 //! RoleBinding and ClusterRoleBinding: what an operator is bound to stays within its boundary, and nobody gives the
 //! account of an OperatorGroup the right to write CRDs or APIServices.
 
-use std::rc::Rc;
-
 use crate::context::Context;
 use crate::demand::{self, Demand, DemandedRules};
 use crate::grant::RoleRef;
 use crate::group;
 use crate::meta::Meta;
 use crate::object::object;
+use crate::scope::Scope;
 use crate::subject::{Identity, Subject};
 use crate::verdict::{Admitted, Refusal};
 use crate::writes;
 
-use super::{Verdict, read_new, read_old, role, said};
+use super::{Verdict, read_new, read_old, role, said, synthetic};
 
 object! {
     #[derive(Debug, Default)]
-    struct Binding<'a> {
-        metadata: Meta<'a> = "metadata",
-        role_ref: RoleRef<'a> = "roleRef",
-        subjects: Vec<Subject<'a>> = "subjects",
+    pub(super) struct Binding<'a> {
+        pub(super) metadata: Meta<'a> = "metadata",
+        pub(super) role_ref: RoleRef<'a> = "roleRef",
+        pub(super) subjects: Vec<Subject<'a>> = "subjects",
     }
 }
 
 pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     let binding: Binding<'_> = read_new(cx)?;
     let old: Option<Binding<'_>> = read_old(cx)?;
-    if let Some(old) = &old
-        && old.role_ref == binding.role_ref
-        && old.subjects == binding.subjects
-    {
+    if old.as_ref().is_some_and(|old| old.gives_the_same(&binding)) {
         return Ok(Admitted("unchanged"));
     }
+    synthetic::judge(cx, &binding)?;
     cluster_writes(cx, &binding)?;
     let Some(owner) = role::owner(cx, &binding.metadata, old.as_ref().map(|old| &old.metadata))? else {
         return Ok(Admitted("not-judged"));
     };
-    role::bound_by(cx, &owner, &binding.metadata, |scope| {
-        let Some(key) = binding.role_ref.key(scope.namespace()) else { return Err(missing_role(cx, &binding)) };
-        let Some(rules) = cx.lookups.role(&key)? else { return Err(missing_role(cx, &binding)) };
-        Ok(vec![Demand {
-            scope: scope.clone(),
-            rules: DemandedRules::Shared(Rc::clone(&rules)),
-            honored: demand::bind(&key),
-            why: Some(format!("this is what {key} holds")),
-        }])
+    role::bound_by(cx, &owner, &binding.metadata, |scope| Ok(vec![demand(cx, &binding, scope)?]))
+}
+
+impl Binding<'_> {
+    /// Whether both give the same to the same.
+    pub(super) fn gives_the_same(&self, other: &Binding<'_>) -> bool {
+        self.role_ref == other.role_ref && self.subjects == other.subjects
+    }
+}
+
+/// What a binding asks for: what the role holds that it refers to.
+pub(super) fn demand<'r>(cx: &Context<'_>, binding: &Binding<'_>, scope: &Scope) -> Result<Demand<'r>, Refusal> {
+    let Some(key) = binding.role_ref.key(scope.namespace()) else { return Err(missing_role(cx, binding)) };
+    let Some(rules) = cx.lookups.role(&key)? else { return Err(missing_role(cx, binding)) };
+    Ok(Demand {
+        scope: scope.clone(),
+        rules: DemandedRules::Shared(rules),
+        honored: demand::bind(&key),
+        why: Some(format!("this is what {key} holds")),
     })
 }
 
@@ -62,7 +69,7 @@ fn missing_role(cx: &Context<'_>, binding: &Binding<'_>) -> Refusal {
 
 /// Only a ClusterRoleBinding gives anything at cluster scope. Later edits of the role are the audit's to show.
 fn cluster_writes(cx: &Context<'_>, binding: &Binding<'_>) -> Result<(), Refusal> {
-    if cx.request.kind.kind != "ClusterRoleBinding" || !writes::is_judged(cx) || binding.subjects.is_empty() {
+    if cx.request.kind.kind != "ClusterRoleBinding" || !writes::is_judged(cx) || cx.is_olm_v1() {
         return Ok(());
     }
     if !binding.subjects.iter().any(may_name_an_account) {

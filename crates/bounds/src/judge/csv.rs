@@ -21,10 +21,8 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
         return Ok(Admitted("exempt"));
     }
     let claim = csv.copied_from(namespace);
-    if let Some(old) = read_old::<ClusterServiceVersion<'_>>(cx)?
-        && old.copied_from(namespace) == claim
-        && old.asks_the_same(&csv)
-    {
+    let old: Option<ClusterServiceVersion<'_>> = read_old(cx)?;
+    if old.as_ref().is_some_and(|old| old.copied_from(namespace) == claim && old.asks_the_same(&csv)) {
         return Ok(Admitted("unchanged"));
     }
     if let Some(original) = claim
@@ -32,13 +30,16 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     {
         return Ok(Admitted("copy"));
     }
-    install(cx, &csv, namespace, claim.is_none())
+    // What only claims to be a copy, or was one, has brought nothing of its own.
+    let before = old.as_ref().filter(|old| old.copied_from(namespace).is_none() && claim.is_none());
+    install(cx, &csv, before, namespace, claim.is_none())
 }
 
 /// Judges what the ClusterServiceVersion would bring into its namespace.
-pub(super) fn install(
+fn install(
     cx: &Context<'_>,
     csv: &ClusterServiceVersion<'_>,
+    before: Option<&ClusterServiceVersion<'_>>,
     namespace: &str,
     may_replace: bool,
 ) -> Verdict {
@@ -47,7 +48,7 @@ pub(super) fn install(
         Bounds::Unbounded(_) => Ok(Admitted("unbounded")),
         Bounds::Bounded(group, boundaries) => {
             let targets = group.targets(&cx.lookups)?;
-            let operator = Operator { csv, namespace, targets: &targets, may_replace };
+            let operator = Operator { csv, before, namespace, targets: &targets, may_replace };
             let (demands, grants) = weigh(cx, &operator, &boundaries)?;
             let judged = Judged {
                 what: format!("ClusterServiceVersion {namespace}/{}", csv.metadata.said_name()),

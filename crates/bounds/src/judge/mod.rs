@@ -1,13 +1,15 @@
 //! One file for each judged object. This one finds the right file.
 
 mod binding;
+mod cluster_extension;
 mod csv;
 mod install_plan;
+mod object_set;
 mod operator_group;
+mod owned;
 mod role;
 mod subscription;
-
-use std::collections::BTreeMap;
+mod synthetic;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -20,11 +22,19 @@ use crate::object::object;
 use crate::text::Text;
 use crate::verdict::{Admitted, Refusal};
 
+/// The API group of OLM v1.
+const OLM_V1: &str = "olm.operatorframework.io";
+
 type Verdict = Result<Admitted, Refusal>;
 
 /// Judges a request by the kind of its object.
 pub fn judge(cx: &Context<'_>) -> Verdict {
     let request = cx.request;
+    if owned::is_judged(cx)
+        && let Some(admitted) = owned::judge(cx)?
+    {
+        return Ok(admitted);
+    }
     // Deletion is never blocked, and a refused status would leave things that OLM skips for ever.
     if matches!(request.operation, Operation::Delete | Operation::Connect) {
         return Ok(Admitted("deletion"));
@@ -35,6 +45,8 @@ pub fn judge(cx: &Context<'_>) -> Verdict {
         ("operators.coreos.com", "ClusterServiceVersion") => (&["v1alpha1"], csv::judge),
         ("operators.coreos.com", "InstallPlan") => (&["v1alpha1"], install_plan::judge),
         ("operators.coreos.com", "Subscription") => (&["v1alpha1"], subscription::judge),
+        (OLM_V1, "ClusterExtension") => (&["v1", "v1alpha1"], cluster_extension::judge),
+        (OLM_V1, "ClusterObjectSet" | "ClusterExtensionRevision") => (&["v1"], object_set::judge),
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => (&["v1"], role::judge),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => (&["v1"], binding::judge),
         _ => return Ok(Admitted("not-judged")),
@@ -75,12 +87,23 @@ fn read_old<'p, T: Deserialize<'p>>(cx: &Context<'p>) -> Result<Option<T>, Refus
 }
 
 fn read<'p, T: Deserialize<'p>>(cx: &Context<'p>, raw: Option<&'p RawValue>, root: &str) -> Result<T, Refusal> {
-    let unreadable = |error| Refusal::Unreadable { what: said(cx, &cx.request.name), error };
-    let Some(raw) = raw else {
-        let error = json::Unreadable { path: root.to_owned(), reason: "is missing".to_owned() };
-        return Err(unreadable(error));
+    let read = match raw {
+        Some(raw) => json::read(raw.get(), root),
+        None => Err(missing(root)),
     };
-    json::read(raw.get(), root).map_err(unreadable)
+    read.map_err(|error| unreadable(cx, error))
+}
+
+#[cold]
+#[inline(never)]
+fn missing(root: &str) -> json::Unreadable {
+    json::Unreadable { path: root.to_owned(), reason: "is missing".to_owned() }
+}
+
+#[cold]
+#[inline(never)]
+fn unreadable(cx: &Context<'_>, error: json::Unreadable) -> Refusal {
+    Refusal::Unreadable { what: said(cx, &cx.request.name), error }
 }
 
 /// The object in words: `Role team-a/reader`.
@@ -100,13 +123,31 @@ fn namespace_of<'x>(cx: &'x Context<'_>, metadata: &'x Meta<'_>) -> &'x str {
 }
 
 object! {
+    /// `spec` as it is: any change of it is a change.
+    #[derive(Default, Debug)]
+    struct RawSpec<'a> {
+        spec: Option<&'a RawValue> = "spec",
+    }
+}
+
+/// Whether an UPDATE leaves the spec as it is written.
+fn same_spec(cx: &Context<'_>) -> Result<bool, Refusal> {
+    if cx.request.operation != Operation::Update {
+        return Ok(false);
+    }
+    let new: RawSpec<'_> = read_new(cx)?;
+    let old: RawSpec<'_> = read(cx, cx.request.old_object, "oldObject")?;
+    Ok(new.spec.map(RawValue::get) == old.spec.map(RawValue::get))
+}
+
+object! {
     #[derive(Debug, Default)]
     struct Bare<'a> {
         metadata: Meta<'a> = "metadata",
     }
 }
 
-/// Whether a terminating object changes in nothing but its metadata (owner labels and `operator-bounds/restrict` apart):
+/// Whether a terminating object changes in nothing but its metadata (the labels and annotations that decide something apart):
 /// clean-up must go through, even where the object could not be read any further.
 fn is_clean_up(cx: &Context<'_>) -> Result<bool, Refusal> {
     let (Operation::Update, Some(new), Some(old)) = (cx.request.operation, cx.request.object, cx.request.old_object)
@@ -119,18 +160,16 @@ fn is_clean_up(cx: &Context<'_>) -> Result<bool, Refusal> {
     let (now, before): (Bare<'_>, Bare<'_>) = (read_new(cx)?, read(cx, Some(old), "oldObject")?);
     Ok(now.metadata.deletion_timestamp.is_some()
         && now.metadata.labels == before.metadata.labels
-        && now.metadata.annotations.restrict == before.metadata.annotations.restrict
+        && now.metadata.annotations == before.metadata.annotations
         && same_beside_metadata(cx, new, old)?)
 }
 
 /// Whether two objects are written alike in everything but their metadata.
 fn same_beside_metadata<'p>(cx: &Context<'p>, new: &'p RawValue, old: &'p RawValue) -> Result<bool, Refusal> {
-    let new: BTreeMap<Text<'p>, &'p RawValue> = read(cx, Some(new), "object")?;
-    let old: BTreeMap<Text<'p>, &'p RawValue> = read(cx, Some(old), "oldObject")?;
-    let is_beside = |(key, _): &(&Text<'p>, &&'p RawValue)| **key != "metadata";
-    let same = |((a, one), (b, other)): ((&Text<'p>, &&'p RawValue), (&Text<'p>, &&'p RawValue))| {
-        a == b && one.get() == other.get()
+    let beside = |object: &'p RawValue, root: &str| -> Result<Vec<(Text<'p>, &'p str)>, Refusal> {
+        let members: json::Members<'p> = read(cx, Some(object), root)?;
+        let others = members.0.into_iter().filter(|(key, _)| *key != "metadata");
+        Ok(others.map(|(key, value)| (key, value.get())).collect())
     };
-    Ok(new.iter().filter(is_beside).count() == old.iter().filter(is_beside).count()
-        && new.iter().filter(is_beside).zip(old.iter().filter(is_beside)).all(same))
+    Ok(beside(new, "object")? == beside(old, "oldObject")?)
 }

@@ -14,31 +14,32 @@ use crate::demand::{self, Demand, DemandedRules};
 use crate::grant::{Grant, Reach, held};
 use crate::group::{self, Group, OperatorGroup, Targets};
 use crate::guard::{self, Choice, Place};
+use crate::json::Unreadable;
 use crate::lookups::each_item;
 use crate::message;
 use crate::needs;
-use crate::object::object;
 use crate::order::ordered;
 use crate::scope::Scope;
 use crate::settings::{Escalation, Strictness};
 use crate::verdict::{Admitted, Refusal};
 use crate::writes;
 
-use super::{Verdict, namespace_of, read, read_new, read_old};
-
-object! {
-    /// `spec` as it is: any change of it is a change.
-    #[derive(Default, Debug)]
-    struct RawSpec<'a> {
-        spec: Option<&'a RawValue> = "spec",
-    }
-}
+use super::{Verdict, namespace_of, read_new, read_old, same_spec, unreadable};
 
 pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     let new: OperatorGroup<'_> = read_new(cx)?;
     let namespace = namespace_of(cx, &new.metadata).to_owned();
     if cx.settings.exempts_namespace(&namespace) {
         return Ok(Admitted("exempt"));
+    }
+    if let Some((index, operator)) = new.spec.selector.unknown_operator() {
+        return Err(unreadable(
+            cx,
+            Unreadable {
+                path: format!("object.spec.selector.matchExpressions[{index}].operator"),
+                reason: format!("{operator:?} is none of In, NotIn, Exists, DoesNotExist"),
+            },
+        ));
     }
     let old: Option<OperatorGroup<'_>> = read_old(cx)?;
     if old.as_ref().is_some_and(|old| old.metadata.annotations.restrict == new.metadata.annotations.restrict)
@@ -62,12 +63,6 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
             with_account(cx, &group, old.as_ref(), &boundary)
         }
     }
-}
-
-fn same_spec(cx: &Context<'_>) -> Result<bool, Refusal> {
-    let new: RawSpec<'_> = read_new(cx)?;
-    let old: RawSpec<'_> = read(cx, cx.request.old_object, "oldObject")?;
-    Ok(new.spec.map(RawValue::get) == old.spec.map(RawValue::get))
 }
 
 fn refuse_second_group(cx: &Context<'_>, group: &Group) -> Result<(), Refusal> {
@@ -111,7 +106,7 @@ fn without_account(cx: &Context<'_>, group: &Group, old: Option<&Group>) -> Verd
     let place = Place { namespace: &group.namespace, targets: &targets };
     if let Some(removed) = old.and_then(|old| old.account.as_deref()) {
         let act = format!("remove ServiceAccount {}/{removed} from {group}", group.namespace);
-        guard::check(cx, cx.settings.guard, &act, &Choice::Everything, &place)?;
+        guard::check(cx, cx.settings.guard, &act, &Choice::UNBOUNDED_GROUP, &place)?;
         let there = installed(cx, group)?;
         cx.warn(&format!(
             "{group} no longer names a service account: what is installed or upgraded in it from now on is not bounded{}",
@@ -119,10 +114,10 @@ fn without_account(cx: &Context<'_>, group: &Group, old: Option<&Group>) -> Verd
         ));
     } else if restrict_changed(group, old) && old.is_some_and(|old| !old.restrict.is_empty()) {
         let act = format!("change operator-bounds/restrict on {group}, which names no account");
-        guard::check(cx, cx.settings.guard, &act, &Choice::Everything, &place)?;
+        guard::check(cx, cx.settings.guard, &act, &Choice::UNBOUNDED_GROUP, &place)?;
     } else if targets_changed(group, old) {
         let act = format!("choose no service account for {group}");
-        guard::check(cx, cx.settings.guard_unbounded, &act, &Choice::Everything, &place)?;
+        guard::check(cx, cx.settings.guard_unbounded, &act, &Choice::UNBOUNDED_GROUP, &place)?;
     }
     Ok(Admitted("unbounded"))
 }
@@ -159,8 +154,9 @@ fn with_account(cx: &Context<'_>, group: &Group, old: Option<&Group>, boundary: 
 fn missing_account(cx: &Context<'_>, group: &Group, account: &str) -> Result<(), Refusal> {
     let namespace = &group.namespace;
     let text = format!(
-        "ServiceAccount {namespace}/{account}, which {group} names, does not exist: nothing new is admitted under the \
-         group until it does. Create it with: kubectl create serviceaccount --namespace {namespace} {account}"
+        "the service account that {group} names does not exist: nothing new is admitted under the group until \
+         ServiceAccount {namespace}/{account} is there. Create it with: kubectl create serviceaccount \
+         --namespace {namespace} {account}"
     );
     match cx.settings.operator_groups.missing_service_account {
         Strictness::Deny => Err(Refusal::forbidden("account-missing", text)),
@@ -222,7 +218,7 @@ fn installed(cx: &Context<'_>, group: &Group) -> Result<Vec<Installed>, Refusal>
         // Most of the list are other namespaces' and copies: only the metadata of those is read.
         let Ok(bare) = serde_json::from_str::<super::Bare<'_>>(raw.get()) else { return };
         let metadata = &bare.metadata;
-        if metadata.namespace == *group.namespace && metadata.labels.copied_from.is_empty() {
+        if metadata.namespace == *group.namespace && metadata.copied_from(&group.namespace).is_none() {
             let after = found.partition_point(|other| *other.name < *metadata.name);
             found.insert(after, Installed { name: metadata.name.to_string(), json: raw.get().into() });
         }

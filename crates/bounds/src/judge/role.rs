@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use crate::admission::Operation;
 use crate::boundary::{self, Bounds};
 use crate::context::Context;
-use crate::demand::{Demand, DemandedRules, RBAC};
+use crate::demand::{self, Demand, DemandedRules, RBAC};
 use crate::excess::{Judged, bounded, grants};
 use crate::group;
 use crate::meta::Meta;
@@ -27,14 +27,19 @@ object! {
     }
 }
 
+impl RoleObject<'_> {
+    /// Whether both give the same rights, now and later.
+    pub(super) fn gives_the_same(&self, other: &RoleObject<'_>) -> bool {
+        self.rules == other.rules
+            && self.aggregation_rule.map(RawValue::get) == other.aggregation_rule.map(RawValue::get)
+    }
+}
+
 pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     let role: RoleObject<'_> = read_new(cx)?;
     let old: Option<RoleObject<'_>> = read_old(cx)?;
-    if let Some(old) = &old {
-        let aggregation = |role: &RoleObject<'_>| role.aggregation_rule.map(|rule| rule.get().to_owned());
-        if old.rules == role.rules && aggregation(old) == aggregation(&role) {
-            return Ok(Admitted("unchanged"));
-        }
+    if old.as_ref().is_some_and(|old| old.gives_the_same(&role)) {
+        return Ok(Admitted("unchanged"));
     }
     let Some(owner) = owner(cx, &role.metadata, old.as_ref().map(|old| &old.metadata))? else {
         return Ok(Admitted("not-judged"));
@@ -45,7 +50,7 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
 }
 
 /// What a role asks for.
-fn demands<'r>(
+pub(super) fn demands<'r>(
     cx: &Context<'_>,
     role: &'r RoleObject<'r>,
     scope: &Scope,
@@ -63,9 +68,7 @@ fn demands<'r>(
             scope: scope.clone(),
             rules: DemandedRules::Declared(everything),
             honored,
-            why: Some(
-                "an aggregationRule takes in whatever is labelled for it later, so it needs everything".to_owned(),
-            ),
+            why: Some(demand::AGGREGATION.to_owned()),
         });
     }
     demands
@@ -99,7 +102,9 @@ pub(super) fn owner(cx: &Context<'_>, new: &Meta<'_>, old: Option<&Meta<'_>>) ->
     if let Some(metadata) = labelled {
         let labels = &metadata.labels;
         owner.operator = labels.owner.to_string();
-        let namespace = if cx.is_olm_v0() && !labels.copied_from.is_empty() {
+        // OLM copies Roles and overwrites this label, but lifts them to ClusterRoles with whatever labels they have.
+        let is_copy = cx.is_olm_v0() && !cx.request.namespace.is_empty() && !labels.copied_from.is_empty();
+        let namespace = if is_copy {
             labels.copied_from.to_string()
         } else if !labels.owner_namespace.is_empty() {
             labels.owner_namespace.to_string()
@@ -132,7 +137,7 @@ fn writing_group(cx: &Context<'_>) -> Result<Option<String>, Refusal> {
     let Some(requester) = cx.requester() else { return Ok(None) };
     let Some((namespace, name)) = requester.as_service_account() else { return Ok(None) };
     // OLM's own accounts write for everybody; the labels say for whom.
-    if cx.is_olm_v0() {
+    if cx.is_olm_v0() || cx.is_olm_v1() {
         return Ok(None);
     }
     let groups = group::groups_of(&cx.lookups, namespace)?;

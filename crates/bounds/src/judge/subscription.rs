@@ -95,7 +95,7 @@ pub(super) fn check_guard(cx: &Context<'_>, act: &str, group: &Group) -> Result<
         return Ok(());
     }
     let boundary = group.account.as_ref().map(|name| Boundary::account(&group.namespace, name, group.to_string()));
-    let choice = boundary.as_ref().map_or(Choice::Everything, Choice::Boundary);
+    let choice = boundary.as_ref().map_or(Choice::UNBOUNDED_GROUP, Choice::Boundary);
     let targets = group.targets(&cx.lookups)?;
     let place = Place { namespace: &group.namespace, targets: &targets };
     guard::check(cx, cx.settings.guard_subscriptions, act, &choice, &place)

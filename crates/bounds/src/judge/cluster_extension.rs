@@ -1,0 +1,160 @@
+//! ClusterExtension: the life of `spec.serviceAccount`, and who may choose what an extension runs as.
+
+use crate::boundary::{Boundary, SYNTHETIC_GROUP};
+use crate::context::Context;
+use crate::extension::{ClusterExtension, without};
+use crate::grant::{Reach, held};
+use crate::group::Targets;
+use crate::guard::{self, Choice, Place};
+use crate::json::Unreadable;
+use crate::settings::{Bound, Phase, Strictness};
+use crate::subject::Identity;
+use crate::verdict::{Admitted, Refusal};
+
+use super::{Verdict, read_new, read_old, said, same_spec, unreadable};
+
+pub(super) fn judge(cx: &Context<'_>) -> Verdict {
+    let extension: ClusterExtension<'_> = read_new(cx)?;
+    // Finalizers, labels and annotations stay editable in every phase, whatever the stored object carries.
+    if same_spec(cx)? {
+        return Ok(Admitted("unchanged"));
+    }
+    let old: Option<ClusterExtension<'_>> = read_old(cx)?;
+    let unreadable = |error: Unreadable| unreadable(cx, error);
+    let boundary = extension.boundary(cx.settings).map_err(unreadable)?;
+    cx.fact("phase", Phase::VALUES[cx.settings.phase() as usize]);
+    if let Some(boundary) = &boundary {
+        cx.fact("boundary", boundary.identity.user());
+    }
+    live(cx, &extension, boundary.as_ref())?;
+    let changed = |part: fn(&ClusterExtension<'_>) -> Vec<Option<String>>| {
+        old.as_ref().is_none_or(|old| part(old) != part(&extension))
+    };
+    let content = changed(|extension| extension.content().map(|part| part.map(str::to_owned)).to_vec());
+    let old_boundary = old.as_ref().map(|old| old.boundary(cx.settings)).transpose().map_err(unreadable)?.flatten();
+    let identity = old.is_none()
+        || boundary.as_ref().map(|boundary| &boundary.identity) != old_boundary.as_ref().map(|old| &old.identity);
+    if content || identity {
+        check_guard(cx, &extension, boundary.as_ref())?;
+    }
+    Ok(Admitted(if boundary.is_some() { "judged" } else { "unbounded" }))
+}
+
+/// What the phase says of the field.
+fn live(cx: &Context<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Boundary>) -> Result<(), Refusal> {
+    let name = extension.metadata.said_name();
+    let field = extension.field();
+    match (cx.settings.phase(), field) {
+        (Phase::Required, None) => Err(Refusal::forbidden(
+            "account-required",
+            format!(
+                "ClusterExtension {name} names no service account, and this release of OLM requires one: name the \
+                 account that installs it in spec.serviceAccount.name"
+            ),
+        )),
+        (Phase::Required | Phase::Optional, Some(_)) => account_exists(cx, extension),
+        (Phase::Deprecated | Phase::Removed, Some(path)) if cx.settings.cluster_extensions.strip => {
+            strip(cx, &name, path)
+        }
+        (Phase::Deprecated, Some(_)) => {
+            cx.warn(&deprecation(cx, &name));
+            Ok(())
+        }
+        (Phase::Removed, Some(path)) => Err(Refusal::forbidden(
+            "field-removed",
+            format!(
+                "ClusterExtension {name} sets {}, which this release of OLM does not have any more. Take the field out \
+                 of the manifest; grant what the extension needs to User olm:clusterextension:{name} instead where the \
+                 policy bounds extensions.",
+                path.join(".")
+            ),
+        )),
+        (Phase::Optional | Phase::Deprecated | Phase::Removed, None) => match boundary {
+            Some(boundary) => warn_of_nothing_granted(cx, &name, boundary),
+            None => Ok(()),
+        },
+    }
+}
+
+/// What OLM says, or that the field still bounds.
+fn deprecation(cx: &Context<'_>, name: &str) -> String {
+    if cx.settings.cluster_extensions.bound == Bound::ServiceAccount {
+        return format!(
+            "[DEPRECATION] 'spec.serviceAccount' is specified in ClusterExtension '{name}': it still bounds the extension \
+             here, but will be removed in a future release."
+        );
+    }
+    format!(
+        "[DEPRECATION] 'spec.serviceAccount' is specified in ClusterExtension '{name}', but is ignored and will be removed \
+         in a future release."
+    )
+}
+
+/// Takes out exactly the field.
+fn strip(cx: &Context<'_>, name: &str, path: &[&str]) -> Result<(), Refusal> {
+    let object = cx.request.object.map_or("{}", |object| object.get());
+    let stripped = without(object, path).map_err(|error| Refusal::Unreadable {
+        what: said(cx, name),
+        error: Unreadable { path: "object".to_owned(), reason: error.to_string() },
+    })?;
+    cx.mutate(stripped);
+    cx.fact("stripped", path.join("."));
+    cx.warn(&format!(
+        "{} was taken out of ClusterExtension {name}: OLM ignores it. Take it out of the manifest too.",
+        path.join(".")
+    ));
+    Ok(())
+}
+
+fn account_exists(cx: &Context<'_>, extension: &ClusterExtension<'_>) -> Result<(), Refusal> {
+    let name = extension.metadata.said_name();
+    let account = extension.account().map_err(|error| Refusal::Unreadable { what: said(cx, &name), error })?;
+    let namespace = extension.namespace();
+    let account = account.as_deref().unwrap_or_default();
+    if !account.is_empty() && cx.lookups.account_exists(namespace, account)? {
+        return Ok(());
+    }
+    let text = format!(
+        "ServiceAccount {namespace}/{account}, which ClusterExtension {name} names, does not exist: nothing is installed \
+         until it does. Create it with: kubectl create serviceaccount --namespace {namespace} {account}"
+    );
+    match cx.settings.operator_groups.missing_service_account {
+        Strictness::Deny => Err(Refusal::forbidden("account-missing", text)),
+        Strictness::Warn => {
+            cx.warn(&text);
+            Ok(())
+        }
+    }
+}
+
+/// A synthetic identity has nothing until somebody grants it.
+fn warn_of_nothing_granted(cx: &Context<'_>, name: &str, boundary: &Boundary) -> Result<(), Refusal> {
+    if name.is_empty() || boundary.identity.as_service_account().is_some() {
+        return Ok(());
+    }
+    let user = boundary.identity.user();
+    // Through `system:authenticated` everybody holds something; that is not what anybody granted to extensions.
+    let named = [Identity::user_in(user, vec![SYNTHETIC_GROUP.to_owned()])];
+    if held(&cx.lookups, &named, Reach::Everywhere)?.is_empty() {
+        cx.warn(&format!(
+            "ClusterExtension {name} runs as User {user} (Group {SYNTHETIC_GROUP}), which holds nothing yet: nothing is \
+             installed until it does. See what it needs: operator-bounds derive BUNDLE --for {}",
+            boundary.for_argument()
+        ));
+    }
+    Ok(())
+}
+
+fn check_guard(cx: &Context<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Boundary>) -> Result<(), Refusal> {
+    let place = Place { namespace: extension.namespace(), targets: &Targets::All };
+    let what = said(cx, &extension.metadata.said_name());
+    if let Some(boundary) = boundary {
+        let act = format!("run {what} as {}", boundary.said);
+        return guard::check(cx, cx.settings.guard, &act, &Choice::Boundary(boundary), &place);
+    }
+    let everything = Choice::Everything {
+        why: "OLM installs it with cluster-admin rights and nothing bounds it",
+        instead: "have the policy bound extensions (clusterExtensions.bound)",
+    };
+    guard::check(cx, cx.settings.guard_unbounded, &format!("install {what}"), &everything, &place)
+}
