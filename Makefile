@@ -43,7 +43,7 @@ lint: toolchain ## rustfmt, clippy, cargo deny (when installed)
 	@echo "==> lints"
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
-	@if command -v cargo-deny >/dev/null; then cargo deny --log-level error --offline check bans licenses sources; \
+	@if command -v cargo-deny >/dev/null; then cargo deny --log-level error check bans licenses sources; \
 	else echo "NOT RUN: cargo-deny is not installed (cargo install --locked cargo-deny)"; fi
 
 .PHONY: fmt
