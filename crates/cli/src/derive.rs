@@ -1,9 +1,11 @@
-//! The RBAC that lets an operator install under an OperatorGroup's service account, ready to apply.
+//! The RBAC that lets an operator install: under an OperatorGroup's service account (OLM v0), or as the synthetic identity of
+//! a ClusterExtension (OLM v1), ready to apply.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use bounds::boundary::SYNTHETIC_USER_PREFIX;
 use bounds::cluster::LookupError;
 use bounds::compact::compact;
 use bounds::covers::Index;
@@ -22,6 +24,9 @@ use crate::documents::{self, FileError};
 use crate::host::Host;
 use crate::manifests;
 use crate::yaml::scalar;
+
+/// What it takes to install, upgrade and uninstall an object.
+const WRITE: &[&str] = &["create", "update", "patch", "delete"];
 
 /// For whom, and where.
 #[derive(Debug, Clone)]
@@ -54,6 +59,80 @@ pub enum DeriveError {
     Lookup(#[from] LookupError),
 }
 
+/// The RBAC for the synthetic identity of an extension, as YAML: everything the operator will hold, and writing each object
+/// of its bundle. OLM v1 installs for all namespaces, so all of it is cluster-wide.
+pub fn derive_synthetic(objects: &[Value], extension: &str) -> Result<String, DeriveError> {
+    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let mut wanted: Vec<Rule<'static>> = Vec::new();
+    for (object, text) in objects.iter().zip(&texts) {
+        if object["kind"] == "ClusterServiceVersion" {
+            let csv: ClusterServiceVersion<'_> = bounds::json::read(text, "")?;
+            let strategy = csv.strategy();
+            let permissions = strategy.permissions.iter().chain(&strategy.cluster_permissions);
+            wanted.extend(permissions.flat_map(|permission| permission.rules.iter().cloned()).map(Rule::into_owned));
+            // What OLM v1 makes of a ClusterServiceVersion.
+            wanted.push(Rule::on(&[""], &["serviceaccounts", "services"], WRITE));
+            wanted.push(Rule::on(&["apps"], &["deployments"], WRITE));
+            wanted.push(Rule::on(&[demand::RBAC], &["clusterroles", "clusterrolebindings"], WRITE));
+        } else if object["kind"] != "CustomResourceDefinition" {
+            wanted.push(write_rule(object));
+        }
+        for rules in object["rules"].as_array().filter(|_| is_role(object)) {
+            let text = Value::Array(rules.clone()).to_string();
+            let rules: Vec<Rule<'_>> = bounds::json::read(&text, "rules")?;
+            wanted.extend(rules.into_iter().map(Rule::into_owned));
+        }
+    }
+    let name = format!("olm-clusterextension-{extension}");
+    let subject = format!(
+        "{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {}}}",
+        scalar(&format!("{SYNTHETIC_USER_PREFIX}{extension}"))
+    );
+    Ok(role(&subject, &name, &Scope::Cluster, &compact(Index::new(&[]).uncovered(&wanted))))
+}
+
+fn is_role(object: &Value) -> bool {
+    matches!(object["kind"].as_str(), Some("Role" | "ClusterRole"))
+}
+
+/// The right to write an object. The plural of a kind is its name in small letters with an `s`, but for a few.
+fn write_rule(object: &Value) -> Rule<'static> {
+    let group =
+        object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group);
+    let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
+    let resource = match kind.as_bytes() {
+        [.., b's'] => format!("{kind}es"),
+        [.., consonant, b'y'] if !b"aeiou".contains(consonant) => format!("{}ies", &kind[..kind.len() - 1]),
+        _ => format!("{kind}s"),
+    };
+    Rule::on(&[group], &[&resource], WRITE).into_owned()
+}
+
+/// Every object of a bundle: a file, or a directory of manifests.
+pub fn read_bundle(path: &Path) -> Result<Vec<Value>, FileError> {
+    let mut files = vec![path.to_owned()];
+    if path.is_dir() {
+        let manifests = path.join("manifests");
+        let directory = if manifests.is_dir() { manifests } else { path.to_owned() };
+        let entries = std::fs::read_dir(&directory).map_err(|error| FileError::new(&directory, error))?;
+        files = entries
+            .filter_map(Result::ok)
+            .map(|entry| entry.path())
+            .filter(|path| documents::is_manifest(path))
+            .collect();
+        files.sort();
+    }
+    let mut objects = Vec::new();
+    for file in files {
+        objects.extend(documents::read(&file)?.into_iter().flat_map(manifests::objects));
+    }
+    if objects.iter().any(|object| object["kind"] == "ClusterServiceVersion") {
+        Ok(objects)
+    } else {
+        Err(FileError::new(path, "has no ClusterServiceVersion in it"))
+    }
+}
+
 /// The manifests, as YAML. With `missing`, only what the account does not hold in the cluster yet.
 pub fn derive(csv: &Value, purpose: &Purpose, cluster: &Arc<Host>, missing: bool) -> Result<String, DeriveError> {
     let text = csv.to_string();
@@ -69,16 +148,21 @@ pub fn derive(csv: &Value, purpose: &Purpose, cluster: &Arc<Host>, missing: bool
 
     let grant = if missing { grant(&lookups, purpose)? } else { Grant::default() };
     let name = format!("{}-{}", purpose.account, csv.metadata.said_name());
+    let subject = format!(
+        "{{kind: ServiceAccount, name: {}, namespace: {}}}",
+        scalar(&purpose.account),
+        scalar(&purpose.namespace)
+    );
     let mut documents = Vec::new();
     let covered = Rules(wanted.remove(&Scope::Cluster).unwrap_or_default());
     if let Some(rules) = covered.lacking(&grant.index(&Scope::Cluster)) {
-        documents.push(role(purpose, &name, &Scope::Cluster, &rules));
+        documents.push(role(&subject, &name, &Scope::Cluster, &rules));
     }
     for (scope, rules) in wanted {
         // What is granted in the whole cluster need not be granted in a namespace again.
         let index = grant.index(&scope);
         if let Some(rules) = Rules(rules).lacking_beside(&index, &covered.0) {
-            documents.push(role(purpose, &name, &scope, &rules));
+            documents.push(role(&subject, &name, &scope, &rules));
         }
     }
     Ok(documents.join("---\n"))
@@ -111,7 +195,7 @@ fn grant(lookups: &Lookups<'_>, purpose: &Purpose) -> Result<Grant, LookupError>
 }
 
 /// A role and its binding.
-fn role(purpose: &Purpose, name: &str, scope: &Scope, rules: &[Rule<'_>]) -> String {
+fn role(subject: &str, name: &str, scope: &Scope, rules: &[Rule<'_>]) -> String {
     let prefix = if *scope == Scope::Cluster { "Cluster" } else { "" };
     let mut metadata = format!("metadata:\n  name: {}\n", scalar(name));
     if let Some(namespace) = scope.namespace() {
@@ -122,10 +206,8 @@ fn role(purpose: &Purpose, name: &str, scope: &Scope, rules: &[Rule<'_>]) -> Str
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}Role\n{metadata}rules:\n{rules}---\n\
          apiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}RoleBinding\n{metadata}\
          roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: {prefix}Role, name: {}}}\n\
-         subjects:\n- {{kind: ServiceAccount, name: {}, namespace: {}}}\n",
-        scalar(name),
-        scalar(&purpose.account),
-        scalar(&purpose.namespace)
+         subjects:\n- {subject}\n",
+        scalar(name)
     )
 }
 

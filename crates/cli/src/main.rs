@@ -83,15 +83,17 @@ What the policy looks up, in a dump:
     #[command(after_long_help = "Examples:
   operator-bounds derive etcd.clusterserviceversion.yaml --for serviceaccount team-a/installer | kubectl apply -f -
   operator-bounds derive csv.yaml --for serviceaccount team-a/installer --target team-b --target team-c
-  operator-bounds derive csv.yaml --for serviceaccount team-a/installer --missing --cluster dump.yaml")]
+  operator-bounds derive csv.yaml --for serviceaccount team-a/installer --missing --cluster dump.yaml
+  operator-bounds derive bundle/ --for synthetic my-extension | kubectl apply -f -")]
     Derive(Derive),
 }
 
 #[derive(Args)]
 struct Derive {
-    /// The ClusterServiceVersion, as YAML or JSON
+    /// The ClusterServiceVersion, as YAML or JSON; with `--for synthetic` the directory of a bundle as well
+    #[arg(value_name = "CSV|BUNDLE")]
     csv: PathBuf,
-    /// For whom: `serviceaccount NAMESPACE/NAME`
+    /// For whom: `serviceaccount NAMESPACE/NAME`, or `synthetic NAME` for a ClusterExtension without an account
     #[arg(long = "for", num_args = 2, value_names = ["KIND", "NAME"], required = true)]
     purpose: Vec<String>,
     /// How the OperatorGroup targets namespaces
@@ -278,8 +280,15 @@ fn run_diff(arguments: &Diff) -> anyhow::Result<ExitCode> {
 
 fn run_derive(arguments: &Derive) -> anyhow::Result<ExitCode> {
     let [kind, name] = arguments.purpose.as_slice() else { bail!("--for takes a kind and a name") };
+    if kind == "synthetic" {
+        if arguments.missing || !arguments.targets.is_empty() {
+            bail!("--missing and --target are for service accounts: OLM v1 installs for all namespaces");
+        }
+        print(derive::derive_synthetic(&derive::read_bundle(&arguments.csv)?, name)?.trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let Some((namespace, account)) = name.split_once('/').filter(|_| kind == "serviceaccount") else {
-        bail!("--for {kind} {name}: expected `--for serviceaccount NAMESPACE/NAME`");
+        bail!("--for {kind} {name}: expected `--for serviceaccount NAMESPACE/NAME` or `--for synthetic NAME`");
     };
     let targets = match arguments.install_mode {
         InstallMode::AllNamespaces if arguments.targets.is_empty() => Targets::All,
