@@ -458,3 +458,73 @@ fn every_recorded_request_is_judged_as_its_flow_deserves() {
     ));
     assert!(wrong.is_empty(), "{} disagreements:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+const CONTROLLER: &str = "system:serviceaccount:olmv1-system:operator-controller-controller-manager";
+
+/// What OLM v1's controller writes for an extension, CRDs aside: they stay with OLM.
+fn is_owned(request: &Value) -> bool {
+    let label = |object: &Value| !text(object, "/metadata/labels/olm.operatorframework.io~1owner-name").is_empty();
+    text(request, "/userInfo/username") == CONTROLLER
+        && text(request, "/kind/kind") != "CustomResourceDefinition"
+        && (label(&request["object"]) || label(&request["oldObject"]))
+}
+
+/// The extension's synthetic identity is bound to cluster-admin.
+fn granted(live: &mut Live) {
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "all-for-demo-ext"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "olm:clusterextension:demo-ext"}],
+    });
+    live.objects.insert(Live::key(&binding), binding);
+}
+
+#[test]
+fn olm_v1_is_bounded_object_by_object_and_its_bookkeeping_passes() {
+    let Some(directory) = shared("recordings", "OPERATOR_BOUNDS_RECORDINGS") else { return };
+    let wasm = Policy::embedded(Limits { seconds: None, ..Limits::default() }).unwrap();
+    let native = Policy::native().unwrap();
+    let settings = raw(&json!({"clusterExtensions": {"bound": "synthetic"}}));
+    let mut wrong = Vec::new();
+    let (mut judged, mut refused) = (0, 0);
+    for flow in flows(&directory).into_iter().filter(|flow| flow.starts_with("v1")) {
+        for has_grant in [false, true] {
+            let mut live = Live::read(&directory.join(format!("{flow}.before.json.gz")));
+            if has_grant {
+                granted(&mut live);
+            }
+            for (number, line) in lines(&directory.join(format!("{flow}.jsonl.gz"))).iter().enumerate() {
+                let review: Review = serde_json::from_str(line).unwrap();
+                let request: Value = serde_json::from_str(review.request.get()).unwrap();
+                let cluster = live.manifests();
+                let [wasm, native] = [&wasm, &native].map(|policy| judge(policy, &review.request, &settings, &cluster));
+                let place = format!("{flow} #{} {} (granted: {has_grant})", number + 1, said(&request));
+                let expected = !is_owned(&request) || has_grant;
+                judged += 1;
+                refused += usize::from(!wasm.response.accepted);
+                if wasm.response.accepted != expected || wasm.response != native.response {
+                    wrong.push(format!("{place}: expected admitted {expected}: {}", wasm.message()));
+                }
+                if !wasm.response.accepted
+                    && (wasm.response.code != Some(403)
+                        || !wasm.message().contains("User olm:clusterextension:demo-ext"))
+                {
+                    wrong.push(format!("{place}: refused with {:?}: {}", wasm.response.code, wasm.message()));
+                }
+                let is_role = |request: &Request| matches!(request, Request::Get(get) if get.kind.ends_with("Role"));
+                let others = wasm.exchanges.iter().filter(|exchange| !is_role(&exchange.request)).count();
+                if others > 4 {
+                    wrong.push(format!("{place}: {others} look-ups besides roles"));
+                }
+                live.apply(&request);
+            }
+        }
+    }
+    say(&format!(
+        "recordings: {judged} verdicts with OLM v1 bounded, {refused} refused; {} disagreements",
+        wrong.len()
+    ));
+    assert!(refused > 0 && wrong.is_empty(), "{} disagreements:\n{}", wrong.len(), wrong.join("\n"));
+}

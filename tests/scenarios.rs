@@ -222,6 +222,9 @@ fn check(expected: &Expected, answer: &Answer) -> Result<(), Vec<String>> {
             problems.push(format!("auditAnnotations.{key}: expected {value:?}, found {found:?}"));
         }
     }
+    if response["mutated_object"] != expected.mutated {
+        problems.push(format!("mutated: expected {}, found {}", expected.mutated, response["mutated_object"]));
+    }
     match expected.lookups {
         Some(count) if count != answer.exchanges.len() => {
             problems.push(format!("lookups: expected {count}, found {}", answer.exchanges.len()));

@@ -55,6 +55,9 @@ pub(crate) struct Expected {
     #[serde(default)]
     pub(crate) host_errors: BTreeMap<String, String>,
     pub(crate) invalid_settings: Option<Vec<String>>,
+    /// Null: it is not changed.
+    #[serde(default)]
+    pub(crate) mutated: Value,
 }
 
 /// `request.yaml`.

@@ -77,7 +77,7 @@ pub fn derive_synthetic(objects: &[Value], extension: &str) -> Result<String, De
         } else if object["kind"] != "CustomResourceDefinition" {
             wanted.push(write_rule(object));
         }
-        for rules in object["rules"].as_array().filter(|_| is_role(object)) {
+        if let Some(rules) = object["rules"].as_array().filter(|_| is_role(object)) {
             let text = Value::Array(rules.clone()).to_string();
             let rules: Vec<Rule<'_>> = bounds::json::read(&text, "rules")?;
             wanted.extend(rules.into_iter().map(Rule::into_owned));
