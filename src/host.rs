@@ -29,10 +29,10 @@ impl Cluster for Host {
                 field_selector,
                 field_masks,
             };
-            return call("list_resources_by_namespace", &request, list);
+            return served(list, call("list_resources_by_namespace", &request, list));
         }
         let request = ListAllResourcesRequest { api_version, kind, label_selector, field_selector, field_masks };
-        call("list_resources_all", &request, list)
+        served(list, call("list_resources_all", &request, list))
     }
 
     fn get(&self, get: &Get<'_>) -> Result<Option<Vec<u8>>, LookupError> {
@@ -48,10 +48,7 @@ impl Cluster for Host {
         };
         match call("get_resource", &request, get) {
             Ok(answer) => Ok(Some(answer)),
-            // The host has no other way of saying that an object does not exist.
-            Err(error) if error.reason.contains(&format!("Cannot find {api_version}/{kind} named '{}'", get.name)) => {
-                Ok(None)
-            }
+            Err(error) if error.is_not_found(get) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -94,6 +91,14 @@ fn masks(resource: Resource) -> BTreeSet<String> {
     let mut masks = BTreeSet::new();
     masks.extend(resource.masks.iter().map(|mask| (*mask).to_owned()));
     masks
+}
+
+/// What the API server does not serve, there is nothing of.
+fn served(list: &List<'_>, answer: Result<Vec<u8>, LookupError>) -> Result<Vec<u8>, LookupError> {
+    match answer {
+        Err(error) if error.is_not_served(list.resource) => Ok(br#"{"items":[]}"#.to_vec()),
+        answer => answer,
+    }
 }
 
 fn call(operation: &str, request: &impl serde::Serialize, lookup: &dyn Display) -> Result<Vec<u8>, LookupError> {

@@ -68,6 +68,25 @@ pub struct LookupError {
     pub reason: String,
 }
 
+impl LookupError {
+    /// Whether the host says that this object does not exist. It has no other way of saying so than this text.
+    #[must_use]
+    pub fn is_not_found(&self, get: &Get<'_>) -> bool {
+        let Resource { api_version, kind, .. } = get.resource;
+        self.reason.contains(&format!("Cannot find {api_version}/{kind} named '{}' inside", get.name))
+    }
+
+    /// Whether the host says that the API server does not serve this kind at all: a cluster without OLM v0 has no
+    /// OperatorGroups. Any other trouble with finding it is a failure.
+    #[must_use]
+    pub fn is_not_served(&self, resource: Resource) -> bool {
+        let Resource { api_version, kind, .. } = resource;
+        let group = self.reason.split_once(&format!("error finding resource {api_version} / {kind}: "));
+        group.is_some_and(|(_, why)| why.contains("404"))
+            || self.reason.ends_with(&format!("Cannot find resource {api_version}/{kind}"))
+    }
+}
+
 /// What answers the look-ups: Kubewarden's host capabilities, a directory of manifests, or a live client's cache.
 pub trait Cluster {
     /// The JSON of a list: an object with `items`.
@@ -179,3 +198,39 @@ pub const CLUSTER_EXTENSION_REVISIONS: Resource = Resource {
 
 /// ConfigMaps, by name: unpacked bundles.
 pub const CONFIG_MAPS: Resource = Resource { api_version: "v1", kind: "ConfigMap", masks: &["binaryData", "data"] };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(reason: &str) -> LookupError {
+        LookupError { lookup: String::new(), reason: reason.to_owned() }
+    }
+
+    #[test]
+    fn an_object_that_does_not_exist_is_told_from_every_other_trouble() {
+        let get = Get { resource: ROLES, namespace: Some("team-a"), name: "reader" };
+        let text = |name: &str| {
+            format!(
+                "Cannot find rbac.authorization.k8s.io/v1/Role named '{name}' inside of namespace 'Some(\"team-a\")'"
+            )
+        };
+        assert!(error(&format!("Host error: {}", text("reader"))).is_not_found(&get));
+        assert!(!error(&text("reader-2")).is_not_found(&get));
+        assert!(!error("connection refused").is_not_found(&get));
+        assert!(!error("Cannot find resource rbac.authorization.k8s.io/v1/Role").is_not_found(&get));
+    }
+
+    #[test]
+    fn a_kind_that_is_not_served_is_told_from_every_other_trouble() {
+        let served = |reason: &str| !error(reason).is_not_served(OPERATOR_GROUPS);
+        assert!(!served(
+            "Host error: error finding resource operators.coreos.com/v1 / OperatorGroup: ApiError: 404 page"
+        ));
+        assert!(!served("Cannot find resource operators.coreos.com/v1/OperatorGroup"));
+        assert!(served("error finding resource operators.coreos.com/v1 / OperatorGroup: connection refused"));
+        assert!(served("error finding resource operators.coreos.com/v1 / OperatorGroup: ApiError: 503"));
+        assert!(served("Cannot find resource operators.coreos.com/v1/Subscription"));
+        assert!(served("404"));
+    }
+}

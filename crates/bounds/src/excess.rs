@@ -5,6 +5,7 @@ use crate::boundary::Boundary;
 use crate::context::Context;
 use crate::demand::Demand;
 use crate::grant::{Grant, Held, Reach, held};
+use crate::group::Group;
 use crate::message;
 use crate::order::ordered;
 use crate::settings::Escalation;
@@ -22,11 +23,20 @@ pub struct Judged<'r> {
     pub manifest: String,
 }
 
-/// What each of the boundaries holds in the scopes of the demands, found in one pass.
-pub fn grants(cx: &Context<'_>, boundaries: &[Boundary], demands: &[Demand<'_>]) -> Result<Vec<Grant>, Refusal> {
+/// What each of the boundaries holds in the scopes of the demands, found in one pass. Only a namespace that the group
+/// reaches by name has a list of its own: anybody may label a Role, and each list is a watch that stays open.
+pub fn grants(
+    cx: &Context<'_>,
+    boundaries: &[Boundary],
+    demands: &[Demand<'_>],
+    group: &Group,
+) -> Result<Vec<Grant>, Refusal> {
     let namespaces = ordered(demands.iter().filter_map(|demand| demand.scope.namespace()).map(str::to_owned));
     let identities: Vec<Identity> = boundaries.iter().map(|boundary| boundary.identity.clone()).collect();
-    let held = held(&cx.lookups, &identities, Reach::Namespaces(&namespaces))?;
+    let is_reached = namespaces.iter().all(|namespace| group.names(namespace));
+    let reach = if is_reached { Reach::Namespaces(&namespaces) } else { Reach::Everywhere };
+    let mut held = held(&cx.lookups, &identities, reach)?;
+    held.retain(|held| held.scope.namespace().is_none_or(|namespace| namespaces.contains(namespace)));
     grants_of(cx, &held, identities.len())
 }
 

@@ -65,22 +65,24 @@ impl<'a> ClusterExtension<'a> {
             .unwrap_or_default()
     }
 
-    /// Where the field is, if it is there at all.
+    /// Where the field is, in every place where it is.
     #[must_use]
-    pub fn field(&self) -> Option<&'static [&'static str]> {
+    pub fn fields(&self) -> Vec<&'static [&'static str]> {
+        let mut places: Vec<&'static [&'static str]> = Vec::new();
         if self.spec.service_account.is_some() {
-            Some(&["spec", "serviceAccount"])
-        } else if self.spec.install.service_account.is_some() {
-            Some(&["spec", "install", "serviceAccount"])
-        } else {
-            None
+            places.push(&["spec", "serviceAccount"]);
         }
+        if self.spec.install.service_account.is_some() {
+            places.push(&["spec", "install", "serviceAccount"]);
+        }
+        places
     }
 
     /// The name of the account, if the field says one.
     pub fn account(&self) -> Result<Option<Text<'a>>, Unreadable> {
         let Some(raw) = self.spec.service_account.or(self.spec.install.service_account) else { return Ok(None) };
-        let account: Account<'a> = crate::json::read(raw.get(), "object.spec.serviceAccount")?;
+        let place = self.fields().first().map(|path| path.join(".")).unwrap_or_default();
+        let account: Account<'a> = crate::json::read(raw.get(), &format!("object.{place}"))?;
         Ok(Some(account.name).filter(|name| !name.is_empty()))
     }
 
@@ -97,8 +99,9 @@ impl<'a> ClusterExtension<'a> {
         let name = self.metadata.name.as_str();
         let by = format!("ClusterExtension {name}");
         let field_counts = match (settings.cluster_extensions.bound, settings.phase()) {
-            (Bound::ServiceAccount, _) | (Bound::Off, Phase::Required | Phase::Optional) => true,
-            (Bound::Synthetic | Bound::Off, _) => false,
+            // There OLM itself uses the account's token, whatever the policy bounds besides.
+            (_, Phase::Required | Phase::Optional) | (Bound::ServiceAccount, _) => true,
+            (Bound::Synthetic | Bound::Off, Phase::Deprecated | Phase::Removed) => false,
         };
         if let Some(account) = self.account()?.filter(|_| field_counts) {
             return Ok(Some(Boundary::account(self.namespace(), &account, by)));
@@ -153,7 +156,7 @@ mod tests {
             let extension: ClusterExtension<'_> = serde_json::from_str(text).unwrap();
             assert_eq!(extension.namespace(), "ns", "{text}");
             assert_eq!(extension.account().unwrap().unwrap(), "sa", "{text}");
-            let path = extension.field().unwrap();
+            let [path] = extension.fields()[..] else { panic!("{text}") };
             let stripped = without(text, path).unwrap();
             assert!(!stripped.contains("serviceAccount"), "{stripped}");
         }
@@ -162,7 +165,7 @@ mod tests {
     #[test]
     fn a_field_without_a_name_names_nobody_but_is_there() {
         let extension: ClusterExtension<'_> = serde_json::from_str(r#"{"spec":{"serviceAccount":{}}}"#).unwrap();
-        assert!(extension.field().is_some());
+        assert_eq!(extension.fields().len(), 1);
         assert_eq!(extension.account().unwrap(), None);
     }
 }

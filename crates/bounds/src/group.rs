@@ -138,6 +138,13 @@ impl Group {
         !self.status_namespaces.is_empty()
     }
 
+    /// Whether this is the group's own namespace, or one that it targets by name.
+    #[must_use]
+    pub fn names(&self, namespace: &str) -> bool {
+        self.namespace == namespace
+            || self.target_namespaces.iter().chain(&self.status_namespaces).any(|target| target == namespace)
+    }
+
     /// Whether this account is the group's, by spec or by the status that lags behind.
     #[must_use]
     pub fn uses(&self, account: &str) -> bool {

@@ -29,7 +29,7 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     if old.as_ref().is_some_and(|old| old.gives_the_same(&binding)) {
         return Ok(Admitted("unchanged"));
     }
-    synthetic::judge(cx, &binding)?;
+    synthetic::judge(cx, &binding, true)?;
     cluster_writes(cx, &binding)?;
     let Some(owner) = role::owner(cx, &binding.metadata, old.as_ref().map(|old| &old.metadata))? else {
         return Ok(Admitted("not-judged"));

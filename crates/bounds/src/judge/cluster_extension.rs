@@ -1,6 +1,6 @@
 //! ClusterExtension: the life of `spec.serviceAccount`, and who may choose what an extension runs as.
 
-use crate::boundary::{Boundary, SYNTHETIC_GROUP};
+use crate::boundary::{Boundary, SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX};
 use crate::context::Context;
 use crate::extension::{ClusterExtension, without};
 use crate::grant::{Reach, held};
@@ -43,37 +43,47 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
 /// What the phase says of the field.
 fn live(cx: &Context<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Boundary>) -> Result<(), Refusal> {
     let name = extension.metadata.said_name();
-    let field = extension.field();
-    match (cx.settings.phase(), field) {
-        (Phase::Required, None) => Err(Refusal::forbidden(
-            "account-required",
-            format!(
-                "ClusterExtension {name} names no service account, and this release of OLM requires one: name the \
-                 account that installs it in spec.serviceAccount.name"
-            ),
-        )),
-        (Phase::Required | Phase::Optional, Some(_)) => account_exists(cx, extension),
-        (Phase::Deprecated | Phase::Removed, Some(path)) if cx.settings.cluster_extensions.strip => {
-            strip(cx, &name, path)
+    let fields = extension.fields();
+    let written = || fields.iter().map(|path| path.join(".")).collect::<Vec<_>>().join(" and ");
+    let account = extension.account().map_err(|error| unreadable(cx, error))?;
+    match (cx.settings.phase(), !fields.is_empty()) {
+        // A field without a name in it is no account either.
+        (Phase::Required, true) if account.is_none() => Err(account_required(&name)),
+        (Phase::Required, false) => Err(account_required(&name)),
+        (Phase::Required | Phase::Optional, true) if account.is_some() => {
+            account_exists(cx, extension.namespace(), account.as_deref().unwrap_or_default(), &name)
         }
-        (Phase::Deprecated, Some(_)) => {
+        (Phase::Deprecated | Phase::Removed, true) if cx.settings.cluster_extensions.strip => {
+            strip(cx, &name, &fields, &written())
+        }
+        (Phase::Deprecated, true) => {
             cx.warn(&deprecation(cx, &name));
             Ok(())
         }
-        (Phase::Removed, Some(path)) => Err(Refusal::forbidden(
+        (Phase::Removed, true) => Err(Refusal::forbidden(
             "field-removed",
             format!(
                 "ClusterExtension {name} sets {}, which this release of OLM does not have any more. Take the field out \
                  of the manifest; grant what the extension needs to User olm:clusterextension:{name} instead where the \
                  policy bounds extensions.",
-                path.join(".")
+                written()
             ),
         )),
-        (Phase::Optional | Phase::Deprecated | Phase::Removed, None) => match boundary {
+        (Phase::Required | Phase::Optional, _) | (Phase::Deprecated | Phase::Removed, false) => match boundary {
             Some(boundary) => warn_of_nothing_granted(cx, &name, boundary),
             None => Ok(()),
         },
     }
+}
+
+fn account_required(name: &str) -> Refusal {
+    Refusal::forbidden(
+        "account-required",
+        format!(
+            "ClusterExtension {name} names no service account, and this release of OLM requires one: name the account that \
+             installs it in spec.serviceAccount.name"
+        ),
+    )
 }
 
 /// What OLM says, or that the field still bounds.
@@ -90,28 +100,22 @@ fn deprecation(cx: &Context<'_>, name: &str) -> String {
     )
 }
 
-/// Takes out exactly the field.
-fn strip(cx: &Context<'_>, name: &str, path: &[&str]) -> Result<(), Refusal> {
+/// Takes out exactly the field, wherever it is.
+fn strip(cx: &Context<'_>, name: &str, fields: &[&[&str]], written: &str) -> Result<(), Refusal> {
     let object = cx.request.object.map_or("{}", |object| object.get());
-    let stripped = without(object, path).map_err(|error| Refusal::Unreadable {
-        what: said(cx, name),
-        error: Unreadable { path: "object".to_owned(), reason: error.to_string() },
-    })?;
-    cx.mutate(stripped);
-    cx.fact("stripped", path.join("."));
+    let stripped = fields.iter().try_fold(object.to_owned(), |object, path| without(&object, path));
+    let broken =
+        |error: serde_json::Error| unreadable(cx, Unreadable { path: "object".to_owned(), reason: error.to_string() });
+    cx.mutate(stripped.map_err(broken)?);
+    cx.fact("stripped", written);
     cx.warn(&format!(
-        "{} was taken out of ClusterExtension {name}: OLM ignores it. Take it out of the manifest too.",
-        path.join(".")
+        "{written} was taken out of ClusterExtension {name}: OLM ignores it. Take it out of the manifest too."
     ));
     Ok(())
 }
 
-fn account_exists(cx: &Context<'_>, extension: &ClusterExtension<'_>) -> Result<(), Refusal> {
-    let name = extension.metadata.said_name();
-    let account = extension.account().map_err(|error| Refusal::Unreadable { what: said(cx, &name), error })?;
-    let namespace = extension.namespace();
-    let account = account.as_deref().unwrap_or_default();
-    if !account.is_empty() && cx.lookups.account_exists(namespace, account)? {
+fn account_exists(cx: &Context<'_>, namespace: &str, account: &str, name: &str) -> Result<(), Refusal> {
+    if cx.lookups.account_exists(namespace, account)? {
         return Ok(());
     }
     let text = format!(
@@ -129,10 +133,11 @@ fn account_exists(cx: &Context<'_>, extension: &ClusterExtension<'_>) -> Result<
 
 /// A synthetic identity has nothing until somebody grants it.
 fn warn_of_nothing_granted(cx: &Context<'_>, name: &str, boundary: &Boundary) -> Result<(), Refusal> {
-    if name.is_empty() || boundary.identity.as_service_account().is_some() {
+    let user = boundary.identity.user();
+    // Who has no name yet (generateName) has no user yet.
+    if user == SYNTHETIC_USER_PREFIX || boundary.identity.as_service_account().is_some() {
         return Ok(());
     }
-    let user = boundary.identity.user();
     // Through `system:authenticated` everybody holds something; that is not what anybody granted to extensions.
     let named = [Identity::user_in(user, vec![SYNTHETIC_GROUP.to_owned()])];
     if held(&cx.lookups, &named, Reach::Everywhere)?.is_empty() {

@@ -133,7 +133,7 @@ impl<'p> Plan<'p> {
             demands,
             manifest: format!("CSV.yaml{}", targets.arguments(self.namespace)),
         };
-        let grants = grants(cx, boundaries, &judged.demands)?;
+        let grants = grants(cx, boundaries, &judged.demands, group)?;
         let verdict = bounded(cx, &judged, boundaries, &grants, cx.settings.operator_groups.escalation);
         with_dangling(verdict, dangling)
     }

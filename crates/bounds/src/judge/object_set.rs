@@ -6,7 +6,7 @@ use crate::guard::{self, Choice, Place};
 use crate::settings::{Bound, Severity};
 use crate::verdict::Admitted;
 
-use super::{Bare, Verdict, read_new, said, same_spec};
+use super::{Bare, Verdict, read_new, read_old, said, same_spec};
 
 /// OLM's own bookkeeping passes; anybody else needs everything.
 pub(super) fn judge(cx: &Context<'_>) -> Verdict {
@@ -16,10 +16,16 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     if cx.is_olm_v1() {
         return Ok(Admitted("bookkeeping"));
     }
-    if same_spec(cx)? {
+    let object: Bare<'_> = read_new(cx)?;
+    // Labels and owners lead from an object to its extension: who changes them chooses what bounds it.
+    let old: Option<Bare<'_>> = read_old(cx)?;
+    let same_owner = old.is_some_and(|old| {
+        old.metadata.labels == object.metadata.labels
+            && old.metadata.owner_references == object.metadata.owner_references
+    });
+    if same_owner && same_spec(cx)? {
         return Ok(Admitted("unchanged"));
     }
-    let object: Bare<'_> = read_new(cx)?;
     let everything = Choice::Everything {
         why: "OLM applies whatever it lists with cluster-admin rights",
         instead: "create a ClusterExtension, and let OLM write this",

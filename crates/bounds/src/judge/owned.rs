@@ -10,7 +10,7 @@ use crate::excess::{Judged, bounded, grants_of};
 use crate::extension::ClusterExtension;
 use crate::grant::{Grant, Held, Reach, held};
 use crate::lookups::parse;
-use crate::meta::Meta;
+use crate::meta::{Meta, OwnerReference};
 use crate::object::object;
 use crate::order::ordered;
 use crate::rule::Rule;
@@ -23,7 +23,7 @@ use crate::workload::{self, Workload};
 
 use super::binding::{self, Binding};
 use super::role::{self, RoleObject};
-use super::{Bare, OLM_V1, read, read_new, read_old, said};
+use super::{Bare, OLM_V1, is_clean_up, read, read_new, read_old, said, synthetic};
 
 /// The type of the Secrets in which OLM v1 keeps the objects of a ClusterObjectSet.
 const OBJECT_DATA: &str = "olm.operatorframework.io/object-data";
@@ -45,6 +45,9 @@ pub(super) fn judge(cx: &Context<'_>) -> Result<Option<Admitted>, Refusal> {
     let request = cx.request;
     if is_bookkeeping(cx)? {
         return Ok(Some(Admitted("bookkeeping")));
+    }
+    if is_clean_up(cx)? {
+        return Ok(Some(Admitted("terminating")));
     }
     let metadata = metadata(cx)?;
     let Some(owner) = metadata.iter().find(|metadata| !metadata.labels.owner_name_v1.is_empty()) else {
@@ -74,7 +77,19 @@ pub(super) fn judge(cx: &Context<'_>) -> Result<Option<Admitted>, Refusal> {
     let Some(boundary) = boundary else { return Ok(None) };
     cx.fact("boundary", boundary.identity.user());
     bound(cx, &name, &extension_name, &boundary)?;
+    if has_row_of_its_own(cx) {
+        // An extension that brings another one, or an OperatorGroup, chooses a boundary like anybody else.
+        cx.act_as(boundary.identity);
+        return Ok(None);
+    }
     Ok(Some(Admitted("bounded")))
+}
+
+/// Whether the object is judged for what it is, too, whoever writes it.
+fn has_row_of_its_own(cx: &Context<'_>) -> bool {
+    let kind = &cx.request.kind;
+    let writes = matches!(cx.request.operation, Operation::Create | Operation::Update);
+    writes && matches!(kind.group.as_str(), OLM_V1 | "operators.coreos.com")
 }
 
 /// The metadata of the object, new before old.
@@ -127,7 +142,9 @@ fn extension_of(cx: &Context<'_>, owner: &Meta<'_>, name: &str) -> Result<Option
         .map(|labels| labels.owner_name_v1.to_string());
     let by_owner = || {
         let owners = &set.metadata.owner_references;
-        owners.iter().find(|owner| owner.kind == "ClusterExtension").map(|owner| owner.name.to_string())
+        let is_extension =
+            |owner: &&OwnerReference<'_>| owner.kind == "ClusterExtension" && owner.api_version.starts_with(OLM_V1);
+        owners.iter().find(is_extension).map(|owner| owner.name.to_string())
     };
     Ok(by_label.filter(|name| !name.is_empty()).or_else(by_owner))
 }
@@ -150,7 +167,7 @@ fn uninstalled(cx: &Context<'_>, name: &str, extension: &str) -> Result<Admitted
 /// The verb on the object, no escalation in RBAC, no borrowed account in a workload.
 fn bound(cx: &Context<'_>, name: &str, extension: &str, boundary: &Boundary) -> Result<(), Refusal> {
     let scope = scope(cx);
-    let runs_as = new_account(cx)?;
+    let runs_as = new_account(cx, extension)?;
     let mut identities = vec![boundary.identity.clone()];
     identities.extend(runs_as.iter().map(|account| Identity::service_account(&cx.request.namespace, account).itself()));
     let namespaces = ordered(scope.namespace().map(str::to_owned));
@@ -241,6 +258,7 @@ fn rbac<'r>(
         let binding: Binding<'_> = read_new(cx)?;
         let old: Option<Binding<'_>> = read_old(cx)?;
         if !old.is_some_and(|old| old.gives_the_same(&binding)) {
+            synthetic::judge(cx, &binding, false)?;
             return Ok(vec![binding::demand(cx, &binding, scope)?]);
         }
     }
@@ -248,7 +266,7 @@ fn rbac<'r>(
 }
 
 /// The account that a workload would run as from now on.
-fn new_account(cx: &Context<'_>) -> Result<Option<String>, Refusal> {
+fn new_account(cx: &Context<'_>, extension: &str) -> Result<Option<String>, Refusal> {
     let request = cx.request;
     let kind = request.kind.kind.as_str();
     let (Operation::Create | Operation::Update, Some(object)) = (request.operation, request.object) else {
@@ -259,7 +277,11 @@ fn new_account(cx: &Context<'_>) -> Result<Option<String>, Refusal> {
     }
     let new: Workload<'_> = read(cx, Some(object), "object")?;
     let new = new.account(kind).to_owned();
-    if request.old_object.is_some() && read::<Workload<'_>>(cx, request.old_object, "oldObject")?.account(kind) == new {
+    // What is taken over from somebody else is new to who takes it.
+    if let Some(old) = read_old::<Workload<'_>>(cx)?
+        && old.account(kind) == new
+        && read_old::<Bare<'_>>(cx)?.is_some_and(|old| is_labelled(&old.metadata, extension))
+    {
         return Ok(None);
     }
     Ok(Some(new))
@@ -292,14 +314,42 @@ fn borrowed<'r>(cx: &Context<'_>, extension: &str, account: &str, held: &[Held])
 
 /// By label and by owner: a label alone is easily put on a binding that was there before.
 fn belongs_to(binding: &Meta<'_>, extension: &str) -> bool {
-    let labels = &binding.labels;
-    let by_label = match labels.owner_kind_v1.as_str() {
-        "ClusterExtension" => labels.owner_name_v1 == *extension,
-        "ClusterObjectSet" | "ClusterExtensionRevision" => labels.owner_name_v1.starts_with(extension),
+    is_labelled(binding, extension)
+        && binding
+            .owner_references
+            .iter()
+            .any(|owner| owner.api_version.starts_with(OLM_V1) && leads_to(&owner.kind, &owner.name, extension))
+}
+
+fn is_labelled(metadata: &Meta<'_>, extension: &str) -> bool {
+    leads_to(&metadata.labels.owner_kind_v1, &metadata.labels.owner_name_v1, extension)
+}
+
+/// Whether an owner is the extension, or one of its sets.
+fn leads_to(kind: &str, name: &str, extension: &str) -> bool {
+    match kind {
+        "ClusterExtension" => name == extension,
+        "ClusterObjectSet" | "ClusterExtensionRevision" => is_revision(name, extension),
         _ => false,
-    };
-    by_label
-        && binding.owner_references.iter().any(|owner| {
-            owner.api_version.starts_with("olm.operatorframework.io/") && owner.name == labels.owner_name_v1
-        })
+    }
+}
+
+/// The sets of an extension are called after it, with a number: `foo-3`.
+fn is_revision(name: &str, extension: &str) -> bool {
+    let number = name.strip_prefix(extension).and_then(|rest| rest.strip_prefix('-'));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_revision;
+
+    #[test]
+    fn a_set_belongs_to_the_extension_it_is_called_after_and_to_no_other() {
+        assert!(is_revision("foo-3", "foo"));
+        assert!(is_revision("foo-1-3", "foo-1"));
+        for (name, extension) in [("foobar-1", "foo"), ("foo-1-3", "foo"), ("foo-", "foo"), ("foo", "foo"), ("3", "")] {
+            assert!(!is_revision(name, extension), "{name} {extension}");
+        }
+    }
 }

@@ -160,14 +160,14 @@ pub(super) fn bound_by<'r>(
         match boundary::of_operator(cx, namespace, &owner.operator)? {
             Bounds::NoGroup => {}
             Bounds::Unbounded(_) => admitted = Admitted("unbounded"),
-            Bounds::Bounded(_, boundaries) => {
+            Bounds::Bounded(group, boundaries) => {
                 let scope = Scope::of(Some(&*cx.request.namespace).filter(|namespace| !namespace.is_empty()));
                 let judged = Judged {
                     what: said(cx, &metadata.said_name()),
                     demands: demands(&scope)?,
                     manifest: "CSV.yaml".to_owned(),
                 };
-                let grants = grants(cx, &boundaries, &judged.demands)?;
+                let grants = grants(cx, &boundaries, &judged.demands, &group)?;
                 bounded(cx, &judged, &boundaries, &grants, cx.settings.operator_groups.escalation)?;
                 admitted = Admitted("bounded");
             }

@@ -16,8 +16,8 @@ use super::said;
 /// As many extensions as one binding is asked about.
 const MAX_HINTS: usize = 3;
 
-/// Warns of, or refuses, what a binding would give to extensions.
-pub(super) fn judge(cx: &Context<'_>, binding: &Binding<'_>) -> Result<(), Refusal> {
+/// Warns of, or refuses, what a binding would give to extensions. With `hints`, also of extensions that are not there.
+pub(super) fn judge(cx: &Context<'_>, binding: &Binding<'_>, hints: bool) -> Result<(), Refusal> {
     let what = said(cx, &binding.metadata.said_name());
     let mut users = Vec::new();
     let mut group = false;
@@ -33,7 +33,7 @@ pub(super) fn judge(cx: &Context<'_>, binding: &Binding<'_>) -> Result<(), Refus
         return Ok(());
     }
     broad_grant(cx, binding, &what, &users, group)?;
-    for extension in users.iter().take(MAX_HINTS) {
+    for extension in users.iter().take(if hints { MAX_HINTS } else { 0 }) {
         // Only a hint: where OLM v1 is not there (yet), nobody is refused for it.
         if matches!(cx.lookups.get(CLUSTER_EXTENSIONS, None, extension), Ok(None)) {
             cx.warn(&format!(
@@ -115,8 +115,8 @@ fn is_broad(rule: &Rule<'_>) -> bool {
     let climbs = has(&rule.api_groups, &[RBAC])
         && has(&rule.resources, &["roles", "clusterroles"])
         && has(&rule.verbs, &["escalate", "bind"]);
-    let impersonates =
-        has(&rule.resources, &["users", "groups", "serviceaccounts", "uids"]) && has(&rule.verbs, &["impersonate"]);
+    // Of users, groups, accounts, uids or extras: each leads to somebody else.
+    let impersonates = has(&rule.verbs, &["impersonate"]);
     wildcard || (unnamed && (climbs || impersonates))
 }
 
