@@ -142,8 +142,7 @@ fn extension_of(cx: &Context<'_>, owner: &Meta<'_>, name: &str) -> Result<Option
         .map(|labels| labels.owner_name_v1.to_string());
     let by_owner = || {
         let owners = &set.metadata.owner_references;
-        let is_extension =
-            |owner: &&OwnerReference<'_>| owner.kind == "ClusterExtension" && owner.api_version.starts_with(OLM_V1);
+        let is_extension = |owner: &&OwnerReference<'_>| owner.kind == "ClusterExtension" && is_olm_v1s(owner);
         owners.iter().find(is_extension).map(|owner| owner.name.to_string())
     };
     Ok(by_label.filter(|name| !name.is_empty()).or_else(by_owner))
@@ -318,11 +317,15 @@ fn belongs_to(binding: &Meta<'_>, extension: &str) -> bool {
         && binding
             .owner_references
             .iter()
-            .any(|owner| owner.api_version.starts_with(OLM_V1) && leads_to(&owner.kind, &owner.name, extension))
+            .any(|owner| is_olm_v1s(owner) && leads_to(&owner.kind, &owner.name, extension))
 }
 
 fn is_labelled(metadata: &Meta<'_>, extension: &str) -> bool {
     leads_to(&metadata.labels.owner_kind_v1, &metadata.labels.owner_name_v1, extension)
+}
+
+fn is_olm_v1s(owner: &OwnerReference<'_>) -> bool {
+    owner.api_version.split_once('/').is_some_and(|(group, _)| group == OLM_V1)
 }
 
 /// Whether an owner is the extension, or one of its sets.
