@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Builds the control plane once, into a cache outside the repository, and prints the binary's path on stdout. Progress
+# goes to stderr. The cache's name is a hash of everything that is built, so a change builds anew and nothing else does.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+say() { echo "$*" >&2; }
+fail() { say "build.sh: $*"; exit 2; }
+
+hash=$(LC_ALL=C find . -name '*.go' -not -name '*_test.go' -o -name go.mod -o -name go.sum -o -name crds.txt -o -name build.sh |
+  LC_ALL=C sort | xargs cat | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/operator-bounds
+built=$cache/control-plane-$hash
+if [[ -x $built/control-plane ]]; then
+  echo "$built/control-plane"
+  exit
+fi
+
+command -v go >/dev/null || fail "Go is not on PATH. Install Go 1.26 or later (https://go.dev/dl); nothing else is needed."
+
+mkdir -p "$cache"
+building=$(mktemp -d "$cache/building.XXXXXX")
+trap 'rm -rf "$building"' EXIT
+began=$SECONDS
+
+# Outside any module, so that these downloads leave go.mod and go.sum alone. Two versions of one module could not both be
+# in a go.mod anyway; hence the checksums of our own.
+say "==> OLM's CustomResourceDefinitions"
+while read -r generation module sum folders; do
+  [[ $generation != \#* ]] || continue
+  downloaded=$(cd "$building" && GOWORK=off go mod download -json "$module") ||
+    fail "cannot download $module: $downloaded"
+  grep -qF "\"Sum\": \"$sum\"" <<<"$downloaded" || fail "$module is not what crds.txt says it is ($sum): $downloaded"
+  dir=$(sed -n 's/^\t"Dir": "\(.*\)",\{0,1\}$/\1/p' <<<"$downloaded")
+  mkdir -p "$building/crds/$generation"
+  for folder in $folders; do
+    # Not `cp` alone: files of the module cache are read-only, and so would be the copies.
+    install -m 0644 "$dir/$folder"/*.yaml "$building/crds/$generation/"
+  done
+done <crds.txt
+
+export CGO_ENABLED=0 GOWORK=off
+total=$(go list -deps . | wc -l)
+say "==> kube-apiserver, kube-controller-manager and etcd, about $total packages (cold 6 to 16 minutes, then seconds)"
+nice go build -buildvcs=false -trimpath -ldflags '-s -w' -v -o "$building/control-plane" . 2>&1 | awk -v total="$total" '
+  # With -v the compiler names every package that it compiles; everything else that it prints is of interest.
+  /^[A-Za-z0-9._\/~+-]+$/ { if (++n % 100 == 0) { printf "  %d of at most %d packages\n", n, total; fflush() } next }
+  { print; fflush() }' >&2 || fail "the build failed, see above"
+
+rm -rf "$built" # of a build that was broken off while it was moved
+mv "$building" "$built"
+trap - EXIT
+chmod 0755 "$built"
+say "==> built in $((SECONDS - began)) s, $(($(wc -c <"$built/control-plane") / 1000000)) MB"
+echo "$built/control-plane"
