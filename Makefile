@@ -38,6 +38,25 @@ oracle-tests: $(CLI) ## Compare coverage with Kubernetes' own Go code (needs Go)
 	  echo "NOT RUN: Go is not on PATH, so coverage was not compared with Kubernetes' own code. Install Go 1.26."; \
 	fi
 
+CLUSTER ?= $(CURDIR)/.cache/cluster
+OLM_V1 ?= deprecated
+
+.PHONY: cluster
+cluster: ## Leave a real control plane running, with OLM's CRDs (needs Go; OLM_V1=early|required|deprecated)
+	@plane=$$(tests/cluster/build.sh); "$$plane" up --dir "$(CLUSTER)" --olm-v1 "$(OLM_V1)"
+
+.PHONY: cluster-stop
+cluster-stop: ## Stop it
+	@plane=$$(tests/cluster/build.sh); "$$plane" down --dir "$(CLUSTER)"
+
+.PHONY: cluster-tests
+cluster-tests: ## The manifests of policy-metadata/ on a real API server (needs Go and kubectl)
+	@if command -v go >/dev/null && command -v kubectl >/dev/null; then \
+	  (cd tests/cluster && CGO_ENABLED=0 go vet -trimpath ./plane ./expressions && go test ./plane) && tests/cluster/smoke.sh; \
+	else \
+	  echo "NOT RUN: Go and kubectl are needed to try the manifests on a real API server."; \
+	fi
+
 .PHONY: lint
 lint: toolchain ## rustfmt, clippy, cargo deny (when installed)
 	@echo "==> lints"

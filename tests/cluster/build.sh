@@ -7,8 +7,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 say() { echo "$*" >&2; }
 fail() { say "build.sh: $*"; exit 2; }
 
-hash=$(LC_ALL=C find . -name '*.go' -not -name '*_test.go' -o -name go.mod -o -name go.sum -o -name crds.txt -o -name build.sh |
-  LC_ALL=C sort | xargs cat | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16)
+hash=$(cat build.sh crds.txt go.mod go.sum main.go $(LC_ALL=C ls plane/*.go | grep -v _test.go) |
+  { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/operator-bounds
 built=$cache/control-plane-$hash
 if [[ -x $built/control-plane ]]; then
@@ -47,9 +47,7 @@ nice go build -buildvcs=false -trimpath -ldflags '-s -w' -v -o "$building/contro
   /^[A-Za-z0-9._\/~+-]+$/ { if (++n % 100 == 0) { printf "  %d of at most %d packages\n", n, total; fflush() } next }
   { print; fflush() }' >&2 || fail "the build failed, see above"
 
-rm -rf "$built" # of a build that was broken off while it was moved
-mv "$building" "$built"
-trap - EXIT
-chmod 0755 "$built"
+chmod 0755 "$building"
+[[ -e $built ]] || mv "$building" "$built" # another build.sh may have been faster
 say "==> built in $((SECONDS - began)) s, $(($(wc -c <"$built/control-plane") / 1000000)) MB"
 echo "$built/control-plane"

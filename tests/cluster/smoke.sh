@@ -3,7 +3,9 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 metadata=$here/../../policy-metadata
-command -v kubectl >/dev/null || { echo "smoke.sh: kubectl is not on PATH: https://kubernetes.io/docs/tasks/tools"; exit 2; }
+for tool in kubectl curl pgrep; do
+  command -v $tool >/dev/null || { echo "smoke.sh: $tool is not on PATH: install it, then run this again" >&2; exit 2; }
+done
 
 plane=$("$here/build.sh")
 dir=$(mktemp -d)
@@ -29,14 +31,12 @@ says() { local words=$1 said; shift; said=$("$@" 2>&1) || true; [[ $said == *"$w
 "$plane" up --dir "$dir"
 export KUBECONFIG=$dir/kubeconfig
 server=$(kubectl config view -o 'jsonpath={.clusters[0].cluster.server}')
-# stranger …: kubectl with no credentials but those in the arguments.
-stranger() { kubectl --kubeconfig /dev/null --server "$server" --certificate-authority "$dir/pki/ca.crt" "$@" </dev/null; }
 
 echo "==> the cluster"
 is "the API server is ready" kubectl get --raw /readyz
 refused "a user without rights is refused by RBAC" 'User "nobody" cannot list resource "pods"' kubectl get pods --as nobody
-refused "an anonymous request is refused" "Unauthorized" stranger get --raw /readyz
-is "the plain administrator is not in system:masters" says "[system:authenticated]" kubectl --context operator-bounds-plain auth whoami -o 'jsonpath={.status.userInfo.groups}'
+is "an anonymous request is refused" says Unauthorized curl -sS --cacert "$dir/pki/ca.crt" "$server/readyz"
+is "the plain administrator is not in system:masters" says '["system:authenticated"]' kubectl --context operator-bounds-plain auth whoami -o 'jsonpath={.status.userInfo.groups}'
 is "... and may do everything by a binding" kubectl --context operator-bounds-plain auth can-i '*' '*'
 for crd in clusterserviceversions.operators.coreos.com operatorgroups.operators.coreos.com subscriptions.operators.coreos.com \
   installplans.operators.coreos.com clusterextensions.olm.operatorframework.io; do
@@ -45,7 +45,8 @@ done
 kubectl create namespace tenant >/dev/null
 is "a namespace gets its default service account" eventually kubectl get serviceaccount default -n tenant
 is "an account's token is accepted" says "system:serviceaccount:tenant:default" \
-  stranger --token "$(kubectl create token default -n tenant)" auth whoami
+  kubectl --kubeconfig /dev/null --server "$server" --certificate-authority "$dir/pki/ca.crt" \
+  --token "$(kubectl create token default -n tenant)" auth whoami
 kubectl apply -f - >/dev/null <<'YAML'
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -62,13 +63,13 @@ is "an aggregated ClusterRole is filled" eventually says configmaps kubectl get 
 kubectl delete namespace tenant --wait=false >/dev/null
 is "a deleted namespace goes away" eventually says NotFound kubectl get namespace tenant
 
-echo "==> match conditions of policy-metadata compile"
-(cd "$here" && GOWORK=off go run -buildvcs=false ./webhooks "$metadata"/*.yaml) >"$dir/webhooks.json"
-while read -r webhook; do
-  name=$(sed 's/.*"metadata":{"name":"\([^"]*\)".*/\1/' <<<"$webhook")
-  is "$name" kubectl apply --server-side -f - <<<"$webhook"
-done <"$dir/webhooks.json"
-broken=$(sed -n '/"matchConditions"/{s/"expression":"/&nonsense(/;p;q;}' "$dir/webhooks.json")
+echo "==> the expressions in policy-metadata compile"
+(cd "$here" && GOWORK=off go run -buildvcs=false ./expressions "$metadata"/*.yaml) >"$dir/expressions.json"
+while read -r object; do
+  name=$(sed 's/.*"metadata":{"name":"\([^"]*\)".*/\1/' <<<"$object")
+  is "$name" kubectl apply --server-side -f - <<<"$object"
+done <"$dir/expressions.json"
+broken=$(sed -n '/"matchConditions"/{s/"expression":"/&nonsense(/;p;q;}' "$dir/expressions.json")
 refused "... and one that does not compile would be refused" "compilation failed" kubectl apply --server-side --force-conflicts -f - <<<"$broken"
 kubectl delete validatingwebhookconfigurations --all >/dev/null
 
@@ -84,8 +85,16 @@ echo "==> several at once, and the end"
 refused "a second cluster in the same directory is refused" "there is a cluster" "$plane" up --dir "$dir"
 port=${server##*:}
 refused "a port in use is said" "port $port of 127.0.0.1 cannot be used" "$plane" up --dir "$dir/second" --port "$port"
-is "a second cluster in another directory comes up, with OLM v1 where spec.serviceAccount is required" "$plane" up --dir "$dir/second" --name second --olm-v1 required-experimental
-is "... and has its schema" says spec.serviceAccount env KUBECONFIG="$dir/second/kubeconfig" kubectl create -f - <<'YAML'
+# Assets as envtest brings them, without a controller manager; they say that they were used.
+mkdir "$dir/assets"
+for name in etcd kube-apiserver; do
+  printf '#!/bin/sh\ntouch "%s/used-%s"\nexec "%s" %s "$@"\n' "$dir" $name "$plane" $name >"$dir/assets/$name"
+  chmod +x "$dir/assets/$name"
+done
+is "a second cluster comes up beside it, from KUBEBUILDER_ASSETS" says "has no kube-controller-manager: the built-in one is used" \
+  env KUBEBUILDER_ASSETS="$dir/assets" "$plane" up --dir "$dir/second" --name second --olm-v1 required-experimental
+is "... which were used" ls "$dir/used-etcd" "$dir/used-kube-apiserver"
+is "... with the schema of OLM v1 that was asked for" says spec.serviceAccount env KUBECONFIG="$dir/second/kubeconfig" kubectl create -f - <<'YAML'
 apiVersion: olm.operatorframework.io/v1
 kind: ClusterExtension
 metadata: {name: no-account}

@@ -11,11 +11,13 @@ import (
 
 // Status prints what runs. For a component that has ended it prints the end of the log, which says why.
 func Status(ctx context.Context, at Layout, out io.Writer) error {
-	complete := true
+	complete, total := true, 0
 	for _, name := range components {
 		pid := running(at, name)
 		if pid != 0 {
-			fmt.Fprintf(out, "%-24s process %d, %s\n", name, pid, memory(pid))
+			megabytes := memory(pid)
+			total += megabytes
+			fmt.Fprintf(out, "%-24s process %d, %d MB\n", name, pid, megabytes)
 			continue
 		}
 		complete = false
@@ -37,21 +39,21 @@ func Status(ctx context.Context, at Layout, out io.Writer) error {
 		fmt.Fprintf(out, "the API server at %s is not ready: %v\n", api.server, err)
 		return errNotRunning
 	}
-	_, err = fmt.Fprintf(out, "ready at %s, KUBECONFIG=%s\n", api.server, quote(at.Kubeconfig()))
+	_, err = fmt.Fprintf(out, "ready at %s, %d MB in all, KUBECONFIG=%s\n", api.server, total, quote(at.Kubeconfig()))
 	return err
 }
 
-// memory is what a process holds in memory, where the kernel tells.
-func memory(pid int) string {
+// memory is how many megabytes a process holds in memory, or 0 where the kernel does not tell.
+func memory(pid int) int {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return "memory unknown"
+		return 0
 	}
 	for line := range strings.Lines(string(content)) {
 		var kilobytes int
 		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kilobytes); err == nil {
-			return fmt.Sprintf("%d MB", kilobytes/1024)
+			return kilobytes / 1024
 		}
 	}
-	return "memory unknown"
+	return 0
 }

@@ -55,6 +55,9 @@ func Up(ctx context.Context, at Layout, options Options) (err error) {
 		if stopped := stopAll(at, io.Discard); stopped != nil {
 			return errors.Join(err, stopped)
 		}
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return fmt.Errorf("%w: what was started is stopped again", context.Cause(ctx))
+		}
 		if attempt == 3 || options.Port != 0 || !errors.Is(err, errPortTaken) {
 			return err
 		}
