@@ -13,7 +13,7 @@ help: ## Show this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9.-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: toolchain $(CLI) ## See a real operator refused, its RBAC derived, and admitted: no cluster needed
+run: $(CLI) ## See a real operator refused, its RBAC derived, and admitted: no cluster needed
 	@examples/etcd/run.sh "$(CURDIR)/$(CLI)"
 
 .PHONY: test
@@ -74,8 +74,7 @@ fmt: ## Format everything
 bench: toolchain ## Print sizes, look-ups and ratios; asserts nothing
 	cargo run --locked --release -p bench
 
-policy.wasm: toolchain $(SOURCES) ## The policy, without metadata
-	cargo build --locked -p operator-bounds
+policy.wasm: $(CLI) ## The policy, without metadata
 	cp target/policy/wasm32-wasip1/wasm/operator_bounds_policy.wasm $@
 	@ls -l $@
 
@@ -84,7 +83,7 @@ annotated-policy.wasm: policy.wasm policy-metadata/metadata.yml ## The policy as
 	else cargo run --locked -q -p annotate --bin annotate-policy -- policy.wasm policy-metadata/metadata.yml $@ --usage README.md; fi
 	@ls -l $@
 
-$(CLI): toolchain $(SOURCES)
+$(CLI): $(SOURCES) | toolchain
 	@echo "==> building the policy and the command line (the first time takes some minutes: it includes a wasm engine)"
 	cargo build --locked -p operator-bounds
 	@touch $@

@@ -1,6 +1,7 @@
 //! Whether an identity holds what is demanded: by RBAC, or by the API server's own word.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use crate::cluster::Question;
 use crate::compact::compact;
@@ -8,6 +9,7 @@ use crate::context::Context;
 use crate::covers::Index;
 use crate::demand::Demand;
 use crate::grant::Grant;
+use crate::lookups::Rules;
 use crate::message::Excess;
 use crate::order::ordered;
 use crate::rule::{Atom, Rule, Target};
@@ -16,10 +18,10 @@ use crate::settings::{AuthorizerSetting, Escalation};
 use crate::subject::Identity;
 use crate::verdict::Refusal;
 
-/// More atoms than any real operator has by a factor of thirty; a product of long lists is an attack on the clock.
-const MAX_ATOMS: usize = 100_000;
+/// Ten times what the largest real operator asks for; a product of long lists is an attack on the clock.
+const MAX_ATOMS: usize = 30_000;
 /// The same for all scopes together.
-const MAX_ATOMS_IN_SCOPES: usize = 2_000_000;
+const MAX_ATOMS_IN_SCOPES: usize = 1_000_000;
 /// More questions than the API server answers before the policy server gives up.
 const MAX_QUESTIONS: usize = 1_000;
 
@@ -41,6 +43,27 @@ pub struct Shortfall<'r> {
     pub notes: Vec<String>,
 }
 
+/// A scope that was weighed, and what was missing there.
+struct Weighed<'r> {
+    held: Vec<Rules>,
+    demands: Vec<&'r Demand<'r>>,
+    missing: Vec<Rule<'r>>,
+}
+
+impl Weighed<'_> {
+    /// Whether another scope has the very same roles in it and asks for the very same rules.
+    fn is_like(&self, held: &[Rules], demands: &[&Demand<'_>]) -> bool {
+        self.held.len() == held.len()
+            && self.demands.len() == demands.len()
+            && self.held.iter().zip(held).all(|(one, other)| Rc::ptr_eq(one, other))
+            && self.demands.iter().zip(demands).all(|(one, other)| {
+                std::ptr::eq(one.rules.as_ptr().cast::<u8>(), other.rules.as_ptr().cast::<u8>())
+                    && one.rules.len() == other.rules.len()
+                    && one.honored == other.honored
+            })
+    }
+}
+
 impl Authority<'_> {
     /// What of the demands this identity does not hold.
     pub fn shortfall<'r>(
@@ -55,26 +78,49 @@ impl Authority<'_> {
             by_scope.entry(&demand.scope).or_default().push(demand);
         }
         let mut shortfall = Shortfall::default();
+        // Targets of one group mostly hold the same: what was weighed for one scope is not weighed again for the next.
+        let mut weighed: Vec<Weighed<'r>> = Vec::new();
         for (scope, demands) in by_scope {
-            let scale = self.scale(cx, scope)?;
-            let mut missing = Vec::new();
-            for demand in demands {
-                if escalation == Escalation::Honor && !demand.honored.is_empty() && scale.holds(&demand.honored)? {
-                    continue;
-                }
-                let atoms = scale.uncovered(&demand.rules)?;
-                if let (false, Some(why)) = (atoms.is_empty(), &demand.why)
-                    && !shortfall.notes.contains(why)
-                {
-                    shortfall.notes.push(why.clone());
-                }
-                missing.extend(atoms);
-            }
+            let held = self.grant.in_scope(scope);
+            let known = weighed.iter().find(|known| known.is_like(&held, &demands));
+            let missing = if let Some(known) = known.filter(|_| cx.settings.authorizer == AuthorizerSetting::Rbac) {
+                known.missing.clone()
+            } else {
+                let missing = self.missing(cx, scope, &demands, escalation, &mut shortfall.notes)?;
+                weighed.push(Weighed { held, demands, missing: missing.clone() });
+                missing
+            };
             if !missing.is_empty() {
-                shortfall.excess.insert(scope.clone(), compact(missing));
+                shortfall.excess.insert(scope.clone(), missing);
             }
         }
         Ok(shortfall)
+    }
+
+    /// What of the demands of one scope is missing there.
+    fn missing<'r>(
+        &self,
+        cx: &Context<'_>,
+        scope: &Scope,
+        demands: &[&'r Demand<'r>],
+        escalation: Escalation,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Rule<'r>>, Refusal> {
+        let scale = self.scale(cx, scope)?;
+        let mut missing = Vec::new();
+        for demand in demands {
+            if escalation == Escalation::Honor && !demand.honored.is_empty() && scale.holds(&demand.honored)? {
+                continue;
+            }
+            let atoms = scale.uncovered(&demand.rules)?;
+            if let (false, Some(why)) = (atoms.is_empty(), &demand.why)
+                && !notes.contains(why)
+            {
+                notes.push(why.clone());
+            }
+            missing.extend(atoms);
+        }
+        Ok(compact(missing))
     }
 
     /// Whether all of these rules are held in a scope.

@@ -98,7 +98,8 @@ pub fn demands<'r>(
             rules: DemandedRules::Shared(rules),
             honored: demand::bind(&held.role),
             why: Some(format!(
-                "ServiceAccount {}/{account}, which its Deployments run as, already holds {} through {} {}",
+                "ServiceAccount {}/{account}, which its Deployments run as, already holds {} through {} {}: remove that binding, \
+                 or have them run as another account",
                 operator.namespace,
                 held.role,
                 held.binding_kind(),

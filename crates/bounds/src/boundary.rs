@@ -66,9 +66,19 @@ pub enum Bounds {
     Bounded(Group, Vec<Boundary>),
 }
 
-/// The boundaries of the operator of this name (empty when it is not known) in this namespace: the active group's
-/// account, and the accounts an untrusted operator is held to. A group's account that does not exist is a refusal.
+/// The boundaries of the operator of this name (empty when it is not known) in this namespace.
 pub fn of_operator(cx: &Context<'_>, namespace: &str, operator: &str) -> Result<Bounds, Refusal> {
+    of_operators(cx, namespace, &|_| Ok(vec![operator.to_owned()]))
+}
+
+/// The boundaries of several operators at once: the active group's account, and the accounts that each of them is held to
+/// where it is untrusted. A group's account that does not exist is a refusal. `operators` is asked for their names only
+/// once the group is known.
+pub fn of_operators(
+    cx: &Context<'_>,
+    namespace: &str,
+    operators: &dyn Fn(&Group) -> Result<Vec<String>, Refusal>,
+) -> Result<Bounds, Refusal> {
     let Some(group) = group::active(&cx.lookups, namespace)? else { return Ok(Bounds::NoGroup) };
     cx.fact("operatorGroup", format!("{}/{}", group.namespace, group.name));
     let mut boundaries = Vec::new();
@@ -78,8 +88,13 @@ pub fn of_operator(cx: &Context<'_>, namespace: &str, operator: &str) -> Result<
         }
         boundaries.push(Boundary::account(namespace, account, group.to_string()));
     }
-    for (account, by) in untrusted(cx, &group, operator)? {
-        boundaries.push(Boundary::account(namespace, &account, by));
+    for operator in operators(&group)? {
+        for (account, by) in untrusted(cx, &group, &operator)? {
+            let boundary = Boundary::account(namespace, &account, by);
+            if !boundaries.iter().any(|known| known.identity == boundary.identity) {
+                boundaries.push(boundary);
+            }
+        }
     }
     if boundaries.is_empty() {
         return Ok(Bounds::Unbounded(group));
@@ -87,6 +102,13 @@ pub fn of_operator(cx: &Context<'_>, namespace: &str, operator: &str) -> Result<
     let names: Vec<&str> = boundaries.iter().map(|boundary| boundary.identity.user()).collect();
     cx.fact("boundary", names.join(","));
     Ok(Bounds::Bounded(group, boundaries))
+}
+
+/// Whether anything in this group could be held to less than the group allows.
+#[must_use]
+pub fn restricts(cx: &Context<'_>, group: &Group) -> bool {
+    let here = |pattern: &String| glob::matches(pattern, &group.namespace);
+    !group.restrict.is_empty() || cx.settings.untrusted.iter().any(|entry| entry.namespace.as_ref().is_none_or(here))
 }
 
 /// The second accounts of an untrusted operator. They can only narrow: the first one stays.

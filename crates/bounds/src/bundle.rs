@@ -1,17 +1,17 @@
 //! Bundles that OLM has unpacked into a ConfigMap: plain, or gzip and base64.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_with_limit};
 
 use crate::object::object;
 use crate::text::Text;
 use crate::yaml;
 
 /// A ConfigMap holds at most 1 MiB; unpacked it is allowed to be this much. More is a bomb.
-const MAX_UNPACKED: u64 = 16 * 1024 * 1024;
+const MAX_UNPACKED: usize = 16 * 1024 * 1024;
 
 object! {
     #[derive(Debug, Default)]
@@ -62,15 +62,40 @@ fn looks_packed(text: &str) -> bool {
 }
 
 /// base64, then gzip.
-fn unpack(packed: &[u8], budget: &mut u64) -> Result<String, String> {
+fn unpack(packed: &[u8], budget: &mut usize) -> Result<String, String> {
     let packed = STANDARD.decode(packed.trim_ascii()).map_err(|error| error.to_string())?;
-    let mut text = String::new();
-    let read = flate2::read::GzDecoder::new(packed.as_slice())
-        .take(*budget + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| error.to_string())?;
-    *budget = budget.checked_sub(read as u64).ok_or("unpacks to more than 16 MiB")?;
-    Ok(text)
+    let stream = gzip_stream(&packed).ok_or("is not packed with gzip")?;
+    let text = decompress_to_vec_with_limit(stream, *budget).map_err(|error| match error.status {
+        TINFLStatus::HasMoreOutput => "unpacks to more than 16 MiB".to_owned(),
+        _ => "the packed data is damaged".to_owned(),
+    })?;
+    *budget -= text.len();
+    String::from_utf8(text).map_err(|error| error.to_string())
+}
+
+/// The compressed stream inside a gzip file (RFC 1952), without its header. The checksum at the end guards against
+/// accidents, and what an accident leaves of a manifest does not read as one.
+fn gzip_stream(file: &[u8]) -> Option<&[u8]> {
+    const CHECKSUM: u8 = 2;
+    const EXTRA: u8 = 4;
+    const NAME: u8 = 8;
+    const COMMENT: u8 = 16;
+    let [0x1f, 0x8b, 8, flags, _, _, _, _, _, _, rest @ ..] = file else { return None };
+    let mut rest = rest;
+    if flags & EXTRA != 0 {
+        let [low, high, after @ ..] = rest else { return None };
+        rest = after.get(usize::from(u16::from_le_bytes([*low, *high]))..)?;
+    }
+    for field in [NAME, COMMENT] {
+        if flags & field != 0 {
+            let end = rest.iter().position(|byte| *byte == 0)?;
+            rest = &rest[end + 1..];
+        }
+    }
+    if flags & CHECKSUM != 0 {
+        rest = rest.get(2..)?;
+    }
+    Some(rest)
 }
 
 /// Bundles are written in YAML or JSON.
@@ -103,6 +128,21 @@ mod tests {
         let found = read(map.to_string().as_bytes()).unwrap().manifests;
         let role = r#"{"kind":"Role","rules":[{"verbs":["get"]}]}"#;
         assert_eq!(found, [r#"{"kind":"Service"}"#, r#"{"kind":"ConfigMap"}"#, role, role]);
+    }
+
+    #[test]
+    fn every_field_of_a_gzip_header_is_passed_over() {
+        let plain = STANDARD.decode(gzip("kind: Role")).unwrap();
+        let mut odd = plain[..10].to_vec();
+        odd[3] = 2 | 4 | 8 | 16;
+        odd.extend([3, 0, 1, 2, 3]);
+        odd.extend(b"name\0comment\0");
+        odd.extend([0, 0]);
+        odd.extend(&plain[10..]);
+        assert_eq!(unpack(STANDARD.encode(&odd).as_bytes(), &mut 100).unwrap(), "kind: Role");
+        for broken in [&odd[..12], &odd[..15], &odd[..20], &odd[..30], b"", b"\x1f\x8b"] {
+            assert!(unpack(STANDARD.encode(broken).as_bytes(), &mut 100).is_err(), "{broken:?}");
+        }
     }
 
     #[test]

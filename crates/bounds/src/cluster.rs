@@ -82,7 +82,7 @@ impl LookupError {
     pub fn is_not_served(&self, resource: Resource) -> bool {
         let Resource { api_version, kind, .. } = resource;
         let group = self.reason.split_once(&format!("error finding resource {api_version} / {kind}: "));
-        group.is_some_and(|(_, why)| why.contains("404"))
+        group.is_some_and(|(_, why)| why.contains("404 page not found"))
             || self.reason.ends_with(&format!("Cannot find resource {api_version}/{kind}"))
     }
 }
@@ -225,11 +225,12 @@ mod tests {
     fn a_kind_that_is_not_served_is_told_from_every_other_trouble() {
         let served = |reason: &str| !error(reason).is_not_served(OPERATOR_GROUPS);
         assert!(!served(
-            "Host error: error finding resource operators.coreos.com/v1 / OperatorGroup: ApiError: 404 page"
+            "Host error: error finding resource operators.coreos.com/v1 / OperatorGroup: ApiError: 404 page not found"
         ));
         assert!(!served("Cannot find resource operators.coreos.com/v1/OperatorGroup"));
         assert!(served("error finding resource operators.coreos.com/v1 / OperatorGroup: connection refused"));
         assert!(served("error finding resource operators.coreos.com/v1 / OperatorGroup: ApiError: 503"));
+        assert!(served("error finding resource operators.coreos.com/v1 / OperatorGroup: no answer after 404 ms"));
         assert!(served("Cannot find resource operators.coreos.com/v1/Subscription"));
         assert!(served("404"));
     }

@@ -7,6 +7,9 @@ use crate::order::ordered;
 use crate::rule::{Atom, Rule, Target};
 use crate::text::Text;
 
+/// As many broad atoms as are compared with all others.
+const MAX_BROAD: usize = 1_000;
+
 /// Compacts atoms into rules: sorted, without repetition, without what another of the atoms covers anyway.
 ///
 /// ```
@@ -60,7 +63,8 @@ fn merge<'r>(rules: Vec<Rule<'r>>, list: List<'r>) -> Vec<Rule<'r>> {
 /// Drops atoms that another atom covers: who is told to grant `*` need not be told to grant `get`.
 fn without_implied(atoms: BTreeSet<Atom<'_>>) -> Vec<Atom<'_>> {
     let broad: Vec<Atom<'_>> = atoms.iter().copied().filter(|atom| is_broad(atom, &atoms)).collect();
-    if broad.is_empty() {
+    // Each broad atom is tried on each atom. A list that long is cut in the message anyway.
+    if broad.is_empty() || broad.len() > MAX_BROAD {
         return atoms.into_iter().collect();
     }
     let rules: Vec<Rule<'_>> = broad.iter().map(|atom| atom.to_rule()).collect();

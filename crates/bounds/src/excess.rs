@@ -21,6 +21,8 @@ pub struct Judged<'r> {
     pub demands: Vec<Demand<'r>>,
     /// The file name that the next command should be given.
     pub manifest: String,
+    /// What else has to be said when it is refused.
+    pub notes: Vec<String>,
 }
 
 /// What each of the boundaries holds in the scopes of the demands, found in one pass. Only a namespace that the group
@@ -58,10 +60,11 @@ pub fn bounded(
     let mut facts = Vec::new();
     for (boundary, grant) in boundaries.iter().zip(grants) {
         let authority = Authority { identity: &boundary.identity, grant };
-        let shortfall = authority.shortfall(cx, &judged.demands, escalation)?;
+        let mut shortfall = authority.shortfall(cx, &judged.demands, escalation)?;
         if shortfall.excess.is_empty() {
             continue;
         }
+        shortfall.notes.extend(judged.notes.iter().cloned());
         let heading = format!("{} asks for more than {} allows ({})", judged.what, boundary.said, boundary.by);
         let next = format!(
             "Grant it with: operator-bounds derive {} --for {} | kubectl apply -f -   (or drop the operator)",

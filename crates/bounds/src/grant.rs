@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::cluster::{CLUSTER_ROLE_BINDINGS, List, LookupError, ROLE_BINDINGS};
 use crate::covers::Index;
-use crate::lookups::{Lookups, RoleKey, Rules, each_item, parse};
+use crate::lookups::{Lookups, RoleKey, Rules, each_item, is_plain, parse};
 use crate::meta::Meta;
 use crate::object::object;
 use crate::scope::Scope;
@@ -125,7 +125,7 @@ fn collect(
     let namespaced = list.resource == ROLE_BINDINGS;
     let answer = lookups.list(list.resource, list.namespace)?;
     let mut failed = None;
-    each_item(&answer, list, |row: BindingRow<'_>| {
+    each_item(&answer, list, &mut |row: BindingRow<'_>| {
         if let Err(error) = select(&row, namespaced, identities, within, found) {
             failed = Some(error);
         }
@@ -180,10 +180,21 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// What `held` gives to the identity at this position. A role that does not exist gives nothing.
+    /// What `held` gives to the identity at this position. A role that does not exist, or whose name nobody can look up
+    /// safely, gives nothing: of what somebody is allowed, less is the stricter verdict.
     pub fn of(lookups: &Lookups<'_>, held: &[Held], identity: usize) -> Result<Self, LookupError> {
+        let mine = held.iter().filter(|held| held.identity == identity);
+        Grant::collect(lookups, mine.filter(|held| is_plain(&held.role.name)))
+    }
+
+    /// The same for what counts against somebody: there a role that cannot be looked up is a failure.
+    pub fn all_of(lookups: &Lookups<'_>, held: &[Held], identity: usize) -> Result<Self, LookupError> {
+        Grant::collect(lookups, held.iter().filter(|held| held.identity == identity))
+    }
+
+    fn collect<'h>(lookups: &Lookups<'_>, held: impl Iterator<Item = &'h Held>) -> Result<Self, LookupError> {
         let mut roles = Vec::new();
-        for held in held.iter().filter(|held| held.identity == identity) {
+        for held in held {
             if let Some(rules) = lookups.role(&held.role)? {
                 roles.push((held.scope.clone(), rules));
             }
@@ -196,6 +207,13 @@ impl Grant {
     pub fn index(&self, scope: &Scope) -> Index<'_> {
         let holds = |at: &Scope| *at == Scope::Cluster || at == scope;
         Index::new(self.roles.iter().filter(|(at, _)| holds(at)).flat_map(|(_, rules)| rules.iter()))
+    }
+
+    /// The roles that hold in a scope.
+    #[must_use]
+    pub fn in_scope(&self, scope: &Scope) -> Vec<Rules> {
+        let holds = |at: &Scope| *at == Scope::Cluster || at == scope;
+        self.roles.iter().filter(|(at, _)| holds(at)).map(|(_, rules)| rules.clone()).collect()
     }
 
     /// Every rule, with the scope it is held in.

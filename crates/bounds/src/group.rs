@@ -223,10 +223,10 @@ pub fn empty_target(group: &Group) -> Refusal {
 }
 
 /// The groups for which `wanted` says yes, sorted.
-pub fn groups(lookups: &Lookups<'_>, wanted: impl Fn(&OperatorGroup<'_>) -> bool) -> Result<Vec<Group>, LookupError> {
+pub fn groups(lookups: &Lookups<'_>, wanted: &dyn Fn(&OperatorGroup<'_>) -> bool) -> Result<Vec<Group>, LookupError> {
     let answer = lookups.list(OPERATOR_GROUPS, None)?;
     let mut found: Vec<Group> = Vec::new();
-    each_item(&answer, &List { resource: OPERATOR_GROUPS, namespace: None }, |group: OperatorGroup<'_>| {
+    each_item(&answer, &List { resource: OPERATOR_GROUPS, namespace: None }, &mut |group: OperatorGroup<'_>| {
         if wanted(&group) {
             let group = Group::from(group);
             let after =
@@ -239,7 +239,7 @@ pub fn groups(lookups: &Lookups<'_>, wanted: impl Fn(&OperatorGroup<'_>) -> bool
 
 /// The groups of a namespace.
 pub fn groups_of(lookups: &Lookups<'_>, namespace: &str) -> Result<Vec<Group>, LookupError> {
-    groups(lookups, |group| group.metadata.namespace == *namespace)
+    groups(lookups, &|group| group.metadata.namespace == *namespace)
 }
 
 /// The active group of a namespace (specification 2.2).
@@ -290,7 +290,7 @@ object! {
 fn selected(lookups: &Lookups<'_>, selector: &Selector<'_>) -> Result<BTreeSet<String>, LookupError> {
     let answer = lookups.list(NAMESPACES, None)?;
     let mut found = BTreeSet::new();
-    each_item(&answer, &List { resource: NAMESPACES, namespace: None }, |row: NamespaceRow<'_>| {
+    each_item(&answer, &List { resource: NAMESPACES, namespace: None }, &mut |row: NamespaceRow<'_>| {
         if selector.selects(&row.metadata.labels) {
             found.insert(row.metadata.name.to_string());
         }

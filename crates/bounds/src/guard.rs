@@ -8,7 +8,7 @@ use crate::boundary::{Boundary, SYNTHETIC_GROUP};
 use crate::context::Context;
 use crate::demand::{Demand, DemandedRules};
 use crate::excess::grants_of;
-use crate::grant::{Reach, held};
+use crate::grant::{Grant, Reach, held};
 use crate::group::Targets;
 use crate::message;
 use crate::order::ordered;
@@ -108,7 +108,7 @@ fn objection(
     };
     let mut identities = vec![requester.clone()];
     if let Choice::Boundary(boundary) = choice {
-        identities.push(boundary.identity.clone());
+        identities.push(chosen(&boundary.identity));
     }
     let held = held(&cx.lookups, &identities, reach)?;
     let mut grants = grants_of(cx, &held, 1)?;
@@ -131,7 +131,7 @@ fn objection(
             if may_impersonate(cx, &authority, &boundary.identity)? {
                 return Ok(None);
             }
-            let theirs = crate::grant::Grant::of(&cx.lookups, &held, 1)?;
+            let theirs = Grant::all_of(&cx.lookups, &held, 1)?;
             let demands: Vec<Demand<'_>> = theirs
                 .rules()
                 .map(|(scope, rules)| demand(scope.clone(), DemandedRules::Shared(rules.clone())))
@@ -147,6 +147,13 @@ fn objection(
             }))
         }
     }
+}
+
+/// A boundary, without what everybody holds who can have a service account at all: nobody climbs by that.
+fn chosen(boundary: &Identity) -> Identity {
+    let everybodys = |group: &&String| matches!(group.as_str(), "system:serviceaccounts" | "system:authenticated");
+    let groups = boundary.groups().iter().filter(|group| !everybodys(group)).cloned().collect();
+    Identity::user_in(boundary.user(), groups)
 }
 
 /// Whether somebody may act as an identity: as a service account, or as a user in its groups.

@@ -22,6 +22,7 @@ pub mod glob;
 pub mod grant;
 pub mod group;
 pub mod guard;
+pub mod installed;
 pub mod json;
 pub mod judge;
 pub mod lookups;

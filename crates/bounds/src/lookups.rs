@@ -2,15 +2,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::marker::PhantomData;
 use std::rc::Rc;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::cluster::{CLUSTER_ROLES, Cluster, Get, List, LookupError, Question, ROLES, Resource, SERVICE_ACCOUNTS};
+use crate::meta::Bare;
 use crate::object::object;
 use crate::rule::Rule;
+use crate::settings::is_object_name;
 
 /// The rules of a role, shared by everybody who is bound to it.
 pub type Rules = Rc<[Rule<'static>]>;
@@ -118,15 +119,28 @@ impl<'c> Lookups<'c> {
 
     /// The JSON of an object that is needed once.
     pub fn get(&self, resource: Resource, namespace: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, LookupError> {
-        if !is_path_segment(name) || namespace.is_some_and(|namespace| !is_path_segment(namespace)) {
+        let get = Get { resource, namespace, name };
+        if is_no_name(name) || namespace.is_some_and(is_no_name) {
             return Ok(None);
         }
+        if !is_plain(name) || !namespace.is_none_or(is_plain) {
+            return Err(failed(&get, "the name has characters in it that lead elsewhere in a URL"));
+        }
         self.count();
-        self.cluster.get(&Get { resource, namespace, name })
+        let Some(answer) = self.cluster.get(&get)? else { return Ok(None) };
+        // Whatever was asked on the way, the answer must be about the object that was asked for.
+        let found: Bare<'_> = parse(&answer, &get)?;
+        if found.metadata.name != *name {
+            return Err(failed(&get, "the answer is about another object"));
+        }
+        Ok(Some(answer))
     }
 
     /// Whether a service account exists.
     pub fn account_exists(&self, namespace: &str, name: &str) -> Result<bool, LookupError> {
+        if !is_object_name(name) {
+            return Ok(false);
+        }
         let key = (namespace.to_owned(), name.to_owned());
         if let Some(known) = self.accounts.get(&key) {
             return Ok(known);
@@ -162,10 +176,20 @@ impl<'c> Lookups<'c> {
     }
 }
 
-/// Whether this can be a name at all, as the API server checks it. A name goes into a path: `../secrets/x` would ask for
-/// something else with the policy server's rights, and no object is called like that.
-fn is_path_segment(name: &str) -> bool {
-    !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
+/// Whether no object can be called like this, as the API server checks it.
+fn is_no_name(name: &str) -> bool {
+    matches!(name, "" | "." | "..") || name.contains(['/', '%'])
+}
+
+/// Whether a name stands for itself in a URL. The host puts names into paths as they are, and roles may be called almost
+/// anything: `cluster-admin?x` would ask for cluster-admin.
+#[must_use]
+pub fn is_plain(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:@!$&'()*+,;=".contains(&byte))
+}
+
+fn failed(lookup: &dyn fmt::Display, reason: &str) -> LookupError {
+    LookupError { lookup: lookup.to_string(), reason: reason.to_owned() }
 }
 
 /// Reads the answer to a look-up.
@@ -182,30 +206,31 @@ fn utf8<'a>(answer: &'a [u8], lookup: &dyn fmt::Display) -> Result<&'a str, Look
 pub(crate) fn each_item<'a, T: Deserialize<'a>>(
     answer: &'a [u8],
     lookup: &dyn fmt::Display,
-    item: impl FnMut(T),
+    item: &mut dyn FnMut(T),
 ) -> Result<(), LookupError> {
     let mut deserializer = serde_json::Deserializer::from_str(utf8(answer, lookup)?);
-    deserializer.deserialize_map(ListVisitor(item, PhantomData)).map_err(|error| unreadable(lookup, &error))
+    deserializer.deserialize_map(ListVisitor(item)).map_err(|error| unreadable(lookup, &error))
 }
 
 fn unreadable(lookup: &dyn fmt::Display, error: &dyn fmt::Display) -> LookupError {
     LookupError { lookup: lookup.to_string(), reason: format!("the answer cannot be read: {error}") }
 }
 
-struct ListVisitor<F, T>(F, PhantomData<T>);
+/// Calls through `dyn`, so that there is one reader for each kind of item and not for each place that reads it.
+struct ListVisitor<'f, T>(&'f mut dyn FnMut(T));
 
-impl<'de, T: Deserialize<'de>, F: FnMut(T)> Visitor<'de> for ListVisitor<F, T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<'_, T> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of objects")
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut found = false;
         while let Some(key) = map.next_key::<&str>()? {
             if key == "items" {
-                map.next_value_seed(Items(&mut self.0, PhantomData))?;
+                map.next_value_seed(Items(&mut *self.0))?;
                 found = true;
             } else {
                 map.next_value::<IgnoredAny>()?;
@@ -216,9 +241,9 @@ impl<'de, T: Deserialize<'de>, F: FnMut(T)> Visitor<'de> for ListVisitor<F, T> {
     }
 }
 
-struct Items<'f, F, T>(&'f mut F, PhantomData<T>);
+struct Items<'f, T>(&'f mut dyn FnMut(T));
 
-impl<'de, T: Deserialize<'de>, F: FnMut(T)> DeserializeSeed<'de> for Items<'_, F, T> {
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Items<'_, T> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -226,7 +251,7 @@ impl<'de, T: Deserialize<'de>, F: FnMut(T)> DeserializeSeed<'de> for Items<'_, F
     }
 }
 
-impl<'de, T: Deserialize<'de>, F: FnMut(T)> Visitor<'de> for Items<'_, F, T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<'_, T> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -243,15 +268,18 @@ impl<'de, T: Deserialize<'de>, F: FnMut(T)> Visitor<'de> for Items<'_, F, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_path_segment;
+    use super::{is_no_name, is_plain};
 
     #[test]
     fn a_name_never_leads_out_of_its_path() {
-        for name in ["installer", "system:auth-delegator", "a.b-c", "Odd Name"] {
-            assert!(is_path_segment(name), "{name}");
+        for name in ["installer", "system:auth-delegator", "a.b-c", "me@example.com"] {
+            assert!(is_plain(name) && !is_no_name(name), "{name}");
         }
         for name in ["", ".", "..", "../secrets/x", "a/b", "a%2fb"] {
-            assert!(!is_path_segment(name), "{name}");
+            assert!(is_no_name(name), "{name}");
+        }
+        for name in ["cluster-admin?x", "cluster-admin#x", "a b", "ä"] {
+            assert!(!is_plain(name), "{name}");
         }
     }
 }

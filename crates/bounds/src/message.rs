@@ -53,7 +53,7 @@ pub fn join(mut parts: Vec<String>) -> String {
     if parts.len() == 1 {
         return parts.remove(0);
     }
-    let share = MAX_MESSAGE / parts.len().max(1) - 40;
+    let share = (MAX_MESSAGE / parts.len().max(1)).saturating_sub(40);
     let mut text = String::new();
     for mut part in parts {
         clip(&mut part, share);

@@ -4,6 +4,15 @@ use crate::object::object;
 use crate::text::Text;
 
 object! {
+    /// Any object, of which only the metadata is read.
+    #[derive(Debug, Default)]
+    pub struct Bare<'a> {
+        /// `metadata`.
+        pub metadata: Meta<'a> = "metadata",
+    }
+}
+
+object! {
     /// `metadata`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Meta<'a> {

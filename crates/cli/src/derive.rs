@@ -73,7 +73,12 @@ pub fn derive_synthetic(objects: &[Value], extension: &str) -> Result<String, De
             // What OLM v1 makes of a ClusterServiceVersion.
             wanted.push(Rule::on(&[""], &["serviceaccounts", "services"], WRITE));
             wanted.push(Rule::on(&["apps"], &["deployments"], WRITE));
-            wanted.push(Rule::on(&[demand::RBAC], &["clusterroles", "clusterrolebindings"], WRITE));
+            let rbac = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
+            wanted.push(Rule::on(&[demand::RBAC], &rbac, WRITE));
+            if !csv.spec.webhookdefinitions.is_empty() {
+                // The certificates of webhooks come from cert-manager.
+                wanted.push(Rule::on(&["cert-manager.io"], &["certificates", "issuers"], WRITE));
+            }
         } else if object["kind"] != "CustomResourceDefinition" {
             wanted.push(write_rule(object));
         }
@@ -101,7 +106,8 @@ fn write_rule(object: &Value) -> Rule<'static> {
         object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group);
     let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
     let resource = match kind.as_bytes() {
-        [.., b's'] => format!("{kind}es"),
+        [.., b's', b's'] => format!("{kind}es"),
+        [.., b's'] => kind,
         [.., consonant, b'y'] if !b"aeiou".contains(consonant) => format!("{}ies", &kind[..kind.len() - 1]),
         _ => format!("{kind}s"),
     };

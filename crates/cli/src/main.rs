@@ -46,7 +46,7 @@ enum Command {
   operator-bounds eval --request-path - --settings-path s.yaml --cluster dump.yaml < review.json
 
 What the policy looks up, in a dump:
-  kubectl get -A -o yaml operatorgroups,csv,ns,sa > dump.yaml
+  kubectl get -A -o yaml operatorgroups,csv,ns,sa > dump.yaml       (OLM v1: clusterextensions,ns,sa)
   kubectl get -A -o yaml roles,rolebindings,clusterroles,clusterrolebindings > rbac.yaml")]
     Eval {
         #[command(flatten)]

@@ -2,11 +2,14 @@
 //! account of an OperatorGroup the right to write CRDs or APIServices.
 
 use crate::context::Context;
+use crate::covers::Index;
 use crate::demand::{self, Demand, DemandedRules};
 use crate::grant::RoleRef;
 use crate::group;
+use crate::lookups::Rules;
 use crate::meta::Meta;
 use crate::object::object;
+use crate::rule::Rule;
 use crate::scope::Scope;
 use crate::subject::{Identity, Subject};
 use crate::verdict::{Admitted, Refusal};
@@ -31,10 +34,23 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     }
     synthetic::judge(cx, &binding, true)?;
     cluster_writes(cx, &binding)?;
-    let Some(owner) = role::owner(cx, &binding.metadata, old.as_ref().map(|old| &old.metadata))? else {
-        return Ok(Admitted("not-judged"));
-    };
-    role::bound_by(cx, &owner, &binding.metadata, |scope| Ok(vec![demand(cx, &binding, scope)?]))
+    if let Some(owner) = role::owner(cx, &binding.metadata, old.as_ref().map(|old| &old.metadata))? {
+        let demands = |scope: &Scope| Ok(vec![demand(cx, &binding, scope)?]);
+        return role::bound_by(cx, &owner, &binding.metadata, &binding.subjects, &demands);
+    }
+    let Some(owner) = role::owner_by_subjects(cx, &binding.subjects)? else { return Ok(Admitted("not-judged")) };
+    role::bound_by(cx, &owner, &binding.metadata, &binding.subjects, &|scope| {
+        let mut demand = demand(cx, &binding, scope)?;
+        demand.rules = DemandedRules::Shared(beside_its_condition(&demand.rules, scope));
+        Ok(vec![demand])
+    })
+}
+
+/// The rules without what OLM gives to every operator in its namespace: access to its OperatorCondition.
+fn beside_its_condition(rules: &[Rule<'_>], scope: &Scope) -> Rules {
+    let condition = [Rule::on(&["operators.coreos.com"], &["operatorconditions"], &["get", "update", "patch"])];
+    let given = if scope.namespace().is_some() { &condition[..] } else { &[] };
+    Index::new(given).uncovered(rules).into_iter().map(|atom| atom.to_rule().into_owned()).collect()
 }
 
 impl Binding<'_> {
@@ -75,7 +91,7 @@ fn cluster_writes(cx: &Context<'_>, binding: &Binding<'_>) -> Result<(), Refusal
     if !binding.subjects.iter().any(may_name_an_account) {
         return Ok(());
     }
-    let groups = group::groups(&cx.lookups, |group| {
+    let groups = group::groups(&cx.lookups, &|group| {
         let account = &group.spec.service_account_name;
         if account.is_empty() {
             return false;

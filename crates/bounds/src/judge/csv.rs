@@ -54,9 +54,9 @@ fn install(
                 what: format!("ClusterServiceVersion {namespace}/{}", csv.metadata.said_name()),
                 demands,
                 manifest: format!("{}.yaml{}", csv.metadata.said_name(), targets.arguments(namespace)),
+                notes: lag(&group).into_iter().collect(),
             };
-            let verdict = bounded(cx, &judged, &boundaries, &grants, cx.settings.operator_groups.escalation);
-            verdict.map_err(|refusal| with_lag(refusal, &group))?;
+            bounded(cx, &judged, &boundaries, &grants, cx.settings.operator_groups.escalation)?;
             Ok(Admitted("bounded"))
         }
     }
@@ -98,15 +98,11 @@ fn is_true_copy(
 }
 
 /// Says why the whole cluster is judged when the spec names namespaces.
-fn with_lag(refusal: Refusal, group: &Group) -> Refusal {
-    match refusal {
-        Refusal::Exceeds { message, lines } if group.status_widens() => Refusal::Exceeds {
-            message: format!(
-                "{message}\n(The status of {group} still targets all namespaces, so this was judged cluster-wide. OLM \
-                 brings it up to date by itself.)"
-            ),
-            lines,
-        },
-        other => other,
-    }
+fn lag(group: &Group) -> Option<String> {
+    group.status_widens().then(|| {
+        format!(
+            "the status of {group} still targets all namespaces, so this was judged cluster-wide; OLM brings it up to \
+             date by itself"
+        )
+    })
 }

@@ -132,6 +132,7 @@ impl<'p> Plan<'p> {
             what: format!("{}{brings}", self.what),
             demands,
             manifest: format!("CSV.yaml{}", targets.arguments(self.namespace)),
+            notes: dangling.clone(),
         };
         let grants = grants(cx, boundaries, &judged.demands, group)?;
         let verdict = bounded(cx, &judged, boundaries, &grants, cx.settings.operator_groups.escalation);
@@ -220,18 +221,14 @@ fn of_role<'r>(
     demands
 }
 
-/// Adds bindings to nothing to what exceeds the boundary.
+/// Bindings to nothing are refused even where nothing else exceeds the boundary.
 fn with_dangling(verdict: Result<(), Refusal>, dangling: Vec<String>) -> Result<(), Refusal> {
-    if dangling.is_empty() {
-        return verdict;
-    }
     match verdict {
-        Ok(()) => Err(Refusal::Exceeds { message: dangling.join("\n"), lines: dangling }),
+        Ok(()) if !dangling.is_empty() => Err(Refusal::Exceeds { message: dangling.join("\n"), lines: dangling }),
         Err(Refusal::Exceeds { message, mut lines }) => {
-            let message = format!("{message}\n{}", dangling.join("\n"));
             lines.extend(dangling);
             Err(Refusal::Exceeds { message, lines })
         }
-        Err(other) => Err(other),
+        verdict => verdict,
     }
 }

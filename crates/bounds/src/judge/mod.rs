@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::json;
-use crate::meta::Meta;
+use crate::meta::{Bare, Meta};
 use crate::object::object;
 use crate::text::Text;
 use crate::verdict::{Admitted, Refusal};
@@ -140,13 +140,6 @@ fn same_spec(cx: &Context<'_>) -> Result<bool, Refusal> {
     Ok(new.spec.map(RawValue::get) == old.spec.map(RawValue::get))
 }
 
-object! {
-    #[derive(Debug, Default)]
-    struct Bare<'a> {
-        metadata: Meta<'a> = "metadata",
-    }
-}
-
 /// Whether a terminating object changes in nothing but its metadata (the labels and annotations that decide something apart):
 /// clean-up must go through, even where the object could not be read any further.
 fn is_clean_up(cx: &Context<'_>) -> Result<bool, Refusal> {
@@ -161,6 +154,7 @@ fn is_clean_up(cx: &Context<'_>) -> Result<bool, Refusal> {
     Ok(now.metadata.deletion_timestamp.is_some()
         && now.metadata.labels == before.metadata.labels
         && now.metadata.annotations == before.metadata.annotations
+        && now.metadata.owner_references.iter().all(|owner| before.metadata.owner_references.contains(owner))
         && same_beside_metadata(cx, new, old)?)
 }
 

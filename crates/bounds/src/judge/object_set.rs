@@ -3,10 +3,11 @@
 use crate::context::Context;
 use crate::group::Targets;
 use crate::guard::{self, Choice, Place};
+use crate::meta::Bare;
 use crate::settings::{Bound, Severity};
 use crate::verdict::Admitted;
 
-use super::{Bare, Verdict, read_new, read_old, said, same_spec};
+use super::{Verdict, read_new, read_old, said, same_spec};
 
 /// OLM's own bookkeeping passes; anybody else needs everything.
 pub(super) fn judge(cx: &Context<'_>) -> Verdict {

@@ -2,20 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::value::RawValue;
-
 use crate::admission::Operation;
 use crate::authority::Authority;
 use crate::boundary::Boundary;
-use crate::cluster::{CLUSTER_SERVICE_VERSIONS, List};
 use crate::context::Context;
-use crate::csv::ClusterServiceVersion;
 use crate::demand::{self, Demand, DemandedRules};
 use crate::grant::{Grant, Reach, held};
 use crate::group::{self, Group, OperatorGroup, Targets};
 use crate::guard::{self, Choice, Place};
+use crate::installed::{Installed, installed};
 use crate::json::Unreadable;
-use crate::lookups::each_item;
 use crate::message;
 use crate::needs;
 use crate::order::ordered;
@@ -107,7 +103,7 @@ fn without_account(cx: &Context<'_>, group: &Group, old: Option<&Group>) -> Verd
     if let Some(removed) = old.and_then(|old| old.account.as_deref()) {
         let act = format!("remove ServiceAccount {}/{removed} from {group}", group.namespace);
         guard::check(cx, cx.settings.guard, &act, &Choice::UNBOUNDED_GROUP, &place)?;
-        let there = installed(cx, group)?;
+        let there = installed(cx, &group.namespace)?;
         cx.warn(&format!(
             "{group} no longer names a service account: what is installed or upgraded in it from now on is not bounded{}",
             operators(&there)
@@ -144,9 +140,7 @@ fn with_account(cx: &Context<'_>, group: &Group, old: Option<&Group>, boundary: 
         if exists {
             warn_of_needs(cx, group, boundary, &authority)?;
         }
-        if let Some(old) = old {
-            warn_of_operators(cx, group, old, &authority, &targets)?;
-        }
+        warn_of_operators(cx, group, old, &authority, &targets)?;
     }
     Ok(Admitted("judged"))
 }
@@ -202,30 +196,6 @@ fn warn_of_needs(
     Ok(())
 }
 
-/// An operator that is there already.
-struct Installed {
-    name: String,
-    /// The ClusterServiceVersion, as it came.
-    json: Box<str>,
-}
-
-/// The operators of the group's namespace, copies aside.
-fn installed(cx: &Context<'_>, group: &Group) -> Result<Vec<Installed>, Refusal> {
-    let answer = cx.lookups.list(CLUSTER_SERVICE_VERSIONS, None)?;
-    let list = List { resource: CLUSTER_SERVICE_VERSIONS, namespace: None };
-    let mut found: Vec<Installed> = Vec::new();
-    each_item(&answer, &list, |raw: &RawValue| {
-        // Most of the list are other namespaces' and copies: only the metadata of those is read.
-        let Ok(bare) = serde_json::from_str::<super::Bare<'_>>(raw.get()) else { return };
-        let metadata = &bare.metadata;
-        if metadata.namespace == *group.namespace && metadata.copied_from(&group.namespace).is_none() {
-            let after = found.partition_point(|other| *other.name < *metadata.name);
-            found.insert(after, Installed { name: metadata.name.to_string(), json: raw.get().into() });
-        }
-    })?;
-    Ok(found)
-}
-
 fn operators(installed: &[Installed]) -> String {
     if installed.is_empty() {
         return String::new();
@@ -238,16 +208,16 @@ fn operators(installed: &[Installed]) -> String {
 fn warn_of_operators(
     cx: &Context<'_>,
     group: &Group,
-    old: &Group,
+    old: Option<&Group>,
     authority: &Authority<'_>,
     targets: &Targets,
 ) -> Result<(), Refusal> {
-    let there = installed(cx, group)?;
+    let there = installed(cx, &group.namespace)?;
     if there.is_empty() {
         return Ok(());
     }
     let account = group.account.as_deref().unwrap_or_default();
-    let change = match &old.account {
+    let change = match old.and_then(|old| old.account.as_deref()) {
         Some(old) => format!("{group} changes its service account from {old} to {account}"),
         None => format!("{group} is now bounded by ServiceAccount {}/{account}", group.namespace),
     };
@@ -257,7 +227,7 @@ fn warn_of_operators(
     ));
     let mut exceeding = Vec::new();
     for operator in &there {
-        let csv: ClusterServiceVersion<'_> = crate::lookups::parse(operator.json.as_bytes(), &"ClusterServiceVersion")?;
+        let csv = operator.csv()?;
         let demands = demand::of_csv(&cx.lookups, &csv, &group.namespace, targets)?;
         let shortfall = authority.shortfall(cx, &demands, cx.settings.operator_groups.escalation)?;
         if !shortfall.excess.is_empty() {

@@ -10,7 +10,7 @@ use crate::excess::{Judged, bounded, grants_of};
 use crate::extension::ClusterExtension;
 use crate::grant::{Grant, Held, Reach, held};
 use crate::lookups::parse;
-use crate::meta::{Meta, OwnerReference};
+use crate::meta::{Bare, Meta, OwnerReference};
 use crate::object::object;
 use crate::order::ordered;
 use crate::rule::Rule;
@@ -23,7 +23,7 @@ use crate::workload::{self, Workload};
 
 use super::binding::{self, Binding};
 use super::role::{self, RoleObject};
-use super::{Bare, OLM_V1, is_clean_up, read, read_new, read_old, said, synthetic};
+use super::{OLM_V1, is_clean_up, read, read_new, read_old, said, synthetic};
 
 /// The type of the Secrets in which OLM v1 keeps the objects of a ClusterObjectSet.
 const OBJECT_DATA: &str = "olm.operatorframework.io/object-data";
@@ -186,6 +186,7 @@ fn bound(cx: &Context<'_>, name: &str, extension: &str, boundary: &Boundary) -> 
         what: format!("{} of ClusterExtension {extension}", said(cx, name)),
         demands,
         manifest: "BUNDLE".to_owned(),
+        notes: Vec::new(),
     };
     let boundaries = std::slice::from_ref(boundary);
     bounded(cx, &judged, boundaries, &grants, cx.settings.cluster_extensions.escalation)
@@ -300,7 +301,8 @@ fn borrowed<'r>(cx: &Context<'_>, extension: &str, account: &str, held: &[Held])
             rules: DemandedRules::Shared(rules),
             honored: demand::bind(&held.role),
             why: Some(format!(
-                "ServiceAccount {}/{account}, which its pods run as, already holds {} through {} {}",
+                "ServiceAccount {}/{account}, which its pods run as, already holds {} through {} {}: remove that binding, or have \
+                 them run as another account",
                 cx.request.namespace,
                 held.role,
                 held.binding_kind(),

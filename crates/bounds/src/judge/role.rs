@@ -8,11 +8,13 @@ use crate::boundary::{self, Bounds};
 use crate::context::Context;
 use crate::demand::{self, Demand, DemandedRules, RBAC};
 use crate::excess::{Judged, bounded, grants};
-use crate::group;
+use crate::group::{self, Group};
+use crate::installed::installed;
 use crate::meta::Meta;
 use crate::object::object;
 use crate::rule::Rule;
 use crate::scope::Scope;
+use crate::subject::{Identity, Subject};
 use crate::verdict::{Admitted, Refusal};
 
 use super::{Verdict, read_new, read_old, said};
@@ -46,7 +48,8 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     };
     let everything = Rule::everything();
     let demands = |scope: &Scope| Ok(demands(cx, &role, scope, &everything));
-    bound_by(cx, &owner, &role.metadata, demands)
+    // A role alone gives nobody anything: whom it is bound to is the binding's to say.
+    bound_by(cx, &owner, &role.metadata, &[], &demands)
 }
 
 /// What a role asks for.
@@ -92,6 +95,33 @@ pub(super) struct Owner {
     namespaces: Vec<String>,
     /// The name of the ClusterServiceVersion, if it is known.
     operator: String,
+}
+
+/// Whom a binding belongs to that OLM itself writes without any label, as it does for bundles of groups without an account:
+/// the namespaces of the accounts that it names, where something is restricted there. (With an account, the account
+/// writes them.)
+pub(super) fn owner_by_subjects(cx: &Context<'_>, subjects: &[Subject<'_>]) -> Result<Option<Owner>, Refusal> {
+    if !cx.is_olm_v0() {
+        return Ok(None);
+    }
+    let restricted = group::groups(&cx.lookups, &|group| {
+        let restricts = !group.metadata.annotations.restrict.is_empty() || !cx.settings.untrusted.is_empty();
+        restricts && group.spec.service_account_name.is_empty()
+    })?;
+    let named = |group: &Group| {
+        subjects.iter().any(|subject| {
+            let own = if subject.namespace.is_empty() { &cx.request.namespace } else { &subject.namespace };
+            subject.kind == "ServiceAccount" && *own == *group.namespace
+        })
+    };
+    let mut namespaces: Vec<String> = Vec::new();
+    for group in restricted.iter().filter(|group| named(group) && boundary::restricts(cx, group)) {
+        if !namespaces.contains(&group.namespace) {
+            namespaces.push(group.namespace.clone());
+        }
+    }
+    let owner = Owner { namespaces, operator: String::new() };
+    Ok(if owner.namespaces.is_empty() { None } else { Some(owner) })
 }
 
 /// Whom a Role, ClusterRole or binding belongs to; nobody if it has nothing to do with OLM v0.
@@ -144,12 +174,39 @@ fn writing_group(cx: &Context<'_>) -> Result<Option<String>, Refusal> {
     Ok(groups.iter().any(|group| group.uses(name)).then(|| namespace.to_owned()))
 }
 
+/// The operators that a piece of RBAC is for: the one that its label says, and every one that runs as a subject of the
+/// binding. A bundle chooses its labels, and must not choose its way out of a restriction by them.
+fn operators(
+    cx: &Context<'_>,
+    group: &Group,
+    labelled: &str,
+    subjects: &[Subject<'_>],
+) -> Result<Vec<String>, Refusal> {
+    let mut operators = vec![labelled.to_owned()];
+    if subjects.is_empty() || !boundary::restricts(cx, group) {
+        return Ok(operators);
+    }
+    let binding = Some(&*cx.request.namespace).filter(|namespace| !namespace.is_empty());
+    for operator in installed(cx, &group.namespace)? {
+        let csv = operator.csv()?;
+        let runs_as_subject = csv.accounts().into_iter().any(|account| {
+            let identity = Identity::service_account(&group.namespace, account);
+            subjects.iter().any(|subject| identity.named_by(subject, binding))
+        });
+        if runs_as_subject && operator.name != labelled {
+            operators.push(operator.name.clone());
+        }
+    }
+    Ok(operators)
+}
+
 /// Bounds a piece of RBAC by the active group of each namespace it belongs to.
 pub(super) fn bound_by<'r>(
     cx: &Context<'_>,
     owner: &Owner,
     metadata: &Meta<'_>,
-    demands: impl Fn(&Scope) -> Result<Vec<Demand<'r>>, Refusal>,
+    subjects: &[Subject<'_>],
+    demands: &dyn Fn(&Scope) -> Result<Vec<Demand<'r>>, Refusal>,
 ) -> Verdict {
     let mut admitted = Admitted("no-operator-group");
     for namespace in &owner.namespaces {
@@ -157,7 +214,8 @@ pub(super) fn bound_by<'r>(
             admitted = Admitted("exempt");
             continue;
         }
-        match boundary::of_operator(cx, namespace, &owner.operator)? {
+        let operators = |group: &Group| operators(cx, group, &owner.operator, subjects);
+        match boundary::of_operators(cx, namespace, &operators)? {
             Bounds::NoGroup => {}
             Bounds::Unbounded(_) => admitted = Admitted("unbounded"),
             Bounds::Bounded(group, boundaries) => {
@@ -166,6 +224,7 @@ pub(super) fn bound_by<'r>(
                     what: said(cx, &metadata.said_name()),
                     demands: demands(&scope)?,
                     manifest: "CSV.yaml".to_owned(),
+                    notes: Vec::new(),
                 };
                 let grants = grants(cx, &boundaries, &judged.demands, &group)?;
                 bounded(cx, &judged, &boundaries, &grants, cx.settings.operator_groups.escalation)?;
