@@ -80,7 +80,7 @@ policy.wasm: $(CLI) ## The policy, without metadata
 
 annotated-policy.wasm: policy.wasm policy-metadata/metadata.yml ## The policy as it is published (kwctl when on PATH, else built in)
 	@if command -v kwctl >/dev/null; then kwctl annotate -m policy-metadata/metadata.yml -u README.md -o $@ policy.wasm; \
-	else cargo run --locked -q -p annotate --bin annotate-policy -- policy.wasm policy-metadata/metadata.yml $@ --usage README.md; fi
+	else cargo run --locked -q -p operator-bounds-annotate --bin annotate-policy -- policy.wasm policy-metadata/metadata.yml $@ --usage README.md; fi
 	@ls -l $@
 
 $(CLI): $(SOURCES) | toolchain
