@@ -106,6 +106,12 @@ pub struct AdmissionRequest<'a> {
 }
 
 impl<'a> AdmissionRequest<'a> {
+    /// The namespace; none for cluster-scoped objects.
+    #[must_use]
+    pub fn in_namespace(&self) -> Option<&str> {
+        Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty())
+    }
+
     /// Reads a request; without a kind and an operation it is none.
     pub fn read(text: &'a str) -> Result<Self, Unreadable> {
         let written: Written<'a> = json::read(text, "request")?;

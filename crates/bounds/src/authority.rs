@@ -81,7 +81,7 @@ impl Authority<'_> {
         // Targets of one group mostly hold the same: what was weighed for one scope is not weighed again for the next.
         let mut weighed: Vec<Weighed<'r>> = Vec::new();
         for (scope, demands) in by_scope {
-            let held = self.grant.in_scope(scope);
+            let held: Vec<Rules> = self.grant.in_scope(scope).cloned().collect();
             let known = weighed.iter().find(|known| known.is_like(&held, &demands));
             let missing = if let Some(known) = known.filter(|_| cx.settings.authorizer == AuthorizerSetting::Rbac) {
                 known.missing.clone()

@@ -7,7 +7,7 @@ use crate::cluster::{CLUSTER_SERVICE_VERSIONS, Get};
 use crate::context::Context;
 use crate::covers::Index;
 use crate::csv::ClusterServiceVersion;
-use crate::demand::{self, Demand, DemandedRules};
+use crate::demand::{self, Demand};
 use crate::grant::Held;
 use crate::group::Targets;
 use crate::lookups::{Rules, parse};
@@ -93,19 +93,8 @@ pub fn demands<'r>(
             counted = replaced.remaining(cx, operator, account, held, counted)?;
         }
         let Some(rules) = counted else { continue };
-        demands.push(Demand {
-            scope: held.scope.clone(),
-            rules: DemandedRules::Shared(rules),
-            honored: demand::bind(&held.role),
-            why: Some(format!(
-                "ServiceAccount {}/{account}, which its Deployments run as, already holds {} through {} {}: remove that binding, \
-                 or have them run as another account",
-                operator.namespace,
-                held.role,
-                held.binding_kind(),
-                binding.name
-            )),
-        });
+        let account = format!("{}/{account}", operator.namespace);
+        demands.push(demand::of_held(held, rules, &binding.name, &account, "its Deployments"));
     }
     Ok(demands)
 }

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use crate::admission::AdmissionRequest;
 use crate::lookups::Lookups;
 use crate::message;
-use crate::settings::Settings;
+use crate::settings::{Settings, Severity};
 use crate::subject::Identity;
+use crate::verdict::Refusal;
 
 /// The surroundings of one verdict.
 #[derive(Debug)]
@@ -43,6 +44,16 @@ impl<'p> Context<'p> {
     /// Warns the client. Long texts become several warnings.
     pub fn warn(&self, text: &str) {
         self.notes.borrow_mut().warnings.extend(message::warnings(text));
+    }
+
+    /// A check has failed: refuses, warns, or does nothing, as the setting says.
+    pub fn object(&self, severity: Severity, reason: &'static str, text: String) -> Result<(), Refusal> {
+        match severity {
+            Severity::Deny => return Err(Refusal::forbidden(reason, text)),
+            Severity::Warn => self.warn(&text),
+            Severity::Off => {}
+        }
+        Ok(())
     }
 
     /// Records a fact for machines.

@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use crate::cluster::LookupError;
 use crate::csv::ClusterServiceVersion;
+use crate::grant::Held;
 use crate::group::Targets;
 use crate::lookups::{Lookups, RoleKey, Rules};
 use crate::order::ordered;
@@ -13,9 +14,6 @@ use crate::scope::Scope;
 
 /// The API group of RBAC itself.
 pub const RBAC: &str = "rbac.authorization.k8s.io";
-
-/// Why an aggregated role asks for everything.
-pub const AGGREGATION: &str = "an aggregationRule takes in whatever is labelled for it later, so it needs everything";
 
 /// Rules that would be held in a scope if the object was admitted.
 #[derive(Debug)]
@@ -75,6 +73,41 @@ impl<'r> Demand<'r> {
     fn implied(scope: Scope, rules: Rules, honored: Vec<Rule<'static>>, why: String) -> Self {
         Demand { scope, rules: DemandedRules::Shared(rules), honored, why: Some(why) }
     }
+}
+
+/// What a role asks for. One with an aggregationRule asks for everything.
+#[must_use]
+pub fn of_role<'r>(
+    scope: &Scope,
+    rules: &'r [Rule<'r>],
+    is_aggregated: bool,
+    escalate: &Rule<'static>,
+    everything: &'r [Rule<'r>],
+) -> Vec<Demand<'r>> {
+    let demand = |rules, why| Demand {
+        scope: scope.clone(),
+        rules: DemandedRules::Declared(rules),
+        honored: vec![escalate.clone()],
+        why,
+    };
+    let mut demands = vec![demand(rules, None)];
+    if is_aggregated {
+        let why = "an aggregationRule takes in whatever is labelled for it later, so it needs everything";
+        demands.push(demand(everything, Some(why.to_owned())));
+    }
+    demands
+}
+
+/// What an account that pods would run as holds already. `whose` says who would: `its Deployments`, `its pods`.
+#[must_use]
+pub fn of_held<'r>(held: &Held, rules: Rules, binding: &str, account: &str, whose: &str) -> Demand<'r> {
+    let why = format!(
+        "ServiceAccount {account}, which {whose} run as, already holds {} through {} {binding}: remove that binding, or have \
+         them run as another account",
+        held.role,
+        held.binding_kind()
+    );
+    Demand::implied(held.scope.clone(), rules, bind(&held.role), why)
 }
 
 /// What a ClusterServiceVersion asks for in a group with these targets, points 1 to 5.

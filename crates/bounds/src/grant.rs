@@ -205,15 +205,13 @@ impl Grant {
     /// What holds in a scope, arranged for questions.
     #[must_use]
     pub fn index(&self, scope: &Scope) -> Index<'_> {
-        let holds = |at: &Scope| *at == Scope::Cluster || at == scope;
-        Index::new(self.roles.iter().filter(|(at, _)| holds(at)).flat_map(|(_, rules)| rules.iter()))
+        Index::new(self.in_scope(scope).flat_map(|rules| rules.iter()))
     }
 
     /// The roles that hold in a scope.
-    #[must_use]
-    pub fn in_scope(&self, scope: &Scope) -> Vec<Rules> {
-        let holds = |at: &Scope| *at == Scope::Cluster || at == scope;
-        self.roles.iter().filter(|(at, _)| holds(at)).map(|(_, rules)| rules.clone()).collect()
+    pub fn in_scope(&self, scope: &Scope) -> impl Iterator<Item = &Rules> + Clone {
+        let holds = move |at: &Scope| *at == Scope::Cluster || at == scope;
+        self.roles.iter().filter(move |(at, _)| holds(at)).map(|(_, rules)| rules)
     }
 
     /// Every rule, with the scope it is held in.

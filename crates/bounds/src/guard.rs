@@ -80,11 +80,8 @@ pub fn check(
         cx.fact("guard", "passed");
         return Ok(());
     };
-    if severity == Severity::Deny {
-        return Err(Refusal::forbidden("guard", text));
-    }
+    cx.object(severity, "guard", text)?;
     cx.fact("guard", "warned");
-    cx.warn(&text);
     Ok(())
 }
 

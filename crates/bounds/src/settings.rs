@@ -304,6 +304,15 @@ impl Default for ClusterExtensions {
     }
 }
 
+impl From<Strictness> for Severity {
+    fn from(strictness: Strictness) -> Self {
+        match strictness {
+            Strictness::Warn => Severity::Warn,
+            Strictness::Deny => Severity::Deny,
+        }
+    }
+}
+
 /// The releases that `clusterExtensions.release` knows.
 const RELEASES: &[(&str, Phase)] =
     &[("4.20", Phase::Required), ("4.21", Phase::Deprecated), ("4.22", Phase::Deprecated), ("4.23", Phase::Removed)];

@@ -33,14 +33,7 @@ pub fn check<'r>(cx: &Context<'_>, what: &str, rules: impl Iterator<Item = &'r R
         lines.join("; ")
     );
     cx.fact("clusterWrites", lines.join("; "));
-    match cx.settings.operator_groups.cluster_writes {
-        Severity::Deny => Err(Refusal::forbidden("cluster-writes", text)),
-        Severity::Warn => {
-            cx.warn(&text);
-            Ok(())
-        }
-        Severity::Off => Ok(()),
-    }
+    cx.object(cx.settings.operator_groups.cluster_writes, "cluster-writes", text)
 }
 
 /// The part of the rules that writes. A rule with names counts too: it writes those.

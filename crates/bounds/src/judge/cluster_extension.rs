@@ -7,7 +7,7 @@ use crate::grant::{Reach, held};
 use crate::group::Targets;
 use crate::guard::{self, Choice, Place};
 use crate::json::Unreadable;
-use crate::settings::{Bound, Phase, Strictness};
+use crate::settings::{Bound, Phase};
 use crate::subject::Identity;
 use crate::verdict::{Admitted, Refusal};
 
@@ -122,13 +122,7 @@ fn account_exists(cx: &Context<'_>, namespace: &str, account: &str, name: &str) 
         "ServiceAccount {namespace}/{account}, which ClusterExtension {name} names, does not exist: nothing is installed \
          until it does. Create it with: kubectl create serviceaccount --namespace {namespace} {account}"
     );
-    match cx.settings.operator_groups.missing_service_account {
-        Strictness::Deny => Err(Refusal::forbidden("account-missing", text)),
-        Strictness::Warn => {
-            cx.warn(&text);
-            Ok(())
-        }
-    }
+    cx.object(cx.settings.operator_groups.missing_service_account.into(), "account-missing", text)
 }
 
 /// A synthetic identity has nothing until somebody grants it.

@@ -153,7 +153,9 @@ impl<'p> Plan<'p> {
             _ => return Ok(Asked::Rules(Vec::new())),
         };
         if let Some(key) = self.role_key(piece, manifest) {
-            return Ok(Asked::Rules(of_role(&key, &scope, manifest, everything)));
+            let escalate = Rule::on(&[RBAC], &[key.resource()], &["escalate"]);
+            let is_aggregated = manifest.aggregation_rule.is_some();
+            return Ok(Asked::Rules(demand::of_role(&scope, &manifest.rules, is_aggregated, &escalate, everything)));
         }
         let key = manifest.role_ref.key(scope.namespace());
         let rules = key.as_ref().map(|key| self.role(cx, key)).transpose()?.flatten();
@@ -199,26 +201,6 @@ enum Asked<'r> {
     Rules(Vec<Demand<'r>>),
     /// A binding to nothing, in words.
     MissingRole(String),
-}
-
-fn of_role<'r>(
-    key: &RoleKey,
-    scope: &Scope,
-    manifest: &'r Manifest<'r>,
-    everything: &'r [Rule<'r>],
-) -> Vec<Demand<'r>> {
-    let honored = vec![Rule::on(&[RBAC], &[key.resource()], &["escalate"])];
-    let mut demands = vec![Demand {
-        scope: scope.clone(),
-        rules: DemandedRules::Declared(&manifest.rules),
-        honored: honored.clone(),
-        why: None,
-    }];
-    if manifest.aggregation_rule.is_some() {
-        let why = Some(demand::AGGREGATION.to_owned());
-        demands.push(Demand { scope: scope.clone(), rules: DemandedRules::Declared(everything), honored, why });
-    }
-    demands
 }
 
 /// Bindings to nothing are refused even where nothing else exceeds the boundary.

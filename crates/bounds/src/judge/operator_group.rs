@@ -16,7 +16,7 @@ use crate::message;
 use crate::needs;
 use crate::order::ordered;
 use crate::scope::Scope;
-use crate::settings::{Escalation, Strictness};
+use crate::settings::Escalation;
 use crate::verdict::{Admitted, Refusal};
 use crate::writes;
 
@@ -152,13 +152,7 @@ fn missing_account(cx: &Context<'_>, group: &Group, account: &str) -> Result<(),
          ServiceAccount {namespace}/{account} is there. Create it with: kubectl create serviceaccount \
          --namespace {namespace} {account}"
     );
-    match cx.settings.operator_groups.missing_service_account {
-        Strictness::Deny => Err(Refusal::forbidden("account-missing", text)),
-        Strictness::Warn => {
-            cx.warn(&text);
-            Ok(())
-        }
-    }
+    cx.object(cx.settings.operator_groups.missing_service_account.into(), "account-missing", text)
 }
 
 /// What the account holds where its operators reach.

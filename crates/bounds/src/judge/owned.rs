@@ -197,7 +197,7 @@ fn scope(cx: &Context<'_>) -> Scope {
     let request = cx.request;
     let creates_namespace =
         request.kind.group.is_empty() && request.kind.kind == "Namespace" && request.operation == Operation::Create;
-    Scope::of(Some(&*request.namespace).filter(|namespace| !namespace.is_empty() && !creates_namespace))
+    Scope::of(request.in_namespace().filter(|_| !creates_namespace))
 }
 
 /// The right to do this to this object. Admission cannot tell an update from a patch: either will do.
@@ -296,19 +296,8 @@ fn borrowed<'r>(cx: &Context<'_>, extension: &str, account: &str, held: &[Held])
             continue;
         }
         let Some(rules) = cx.lookups.role(&held.role)? else { continue };
-        demands.push(Demand {
-            scope: held.scope.clone(),
-            rules: DemandedRules::Shared(rules),
-            honored: demand::bind(&held.role),
-            why: Some(format!(
-                "ServiceAccount {}/{account}, which its pods run as, already holds {} through {} {}: remove that binding, or have \
-                 them run as another account",
-                cx.request.namespace,
-                held.role,
-                held.binding_kind(),
-                binding.name
-            )),
-        });
+        let account = format!("{}/{account}", cx.request.namespace);
+        demands.push(demand::of_held(held, rules, &binding.name, &account, "its pods"));
     }
     Ok(demands)
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use crate::admission::Operation;
 use crate::boundary::{self, Bounds};
 use crate::context::Context;
-use crate::demand::{self, Demand, DemandedRules, RBAC};
+use crate::demand::{self, Demand, RBAC};
 use crate::excess::{Judged, bounded, grants};
 use crate::group::{self, Group};
 use crate::installed::installed;
@@ -59,22 +59,7 @@ pub(super) fn demands<'r>(
     scope: &Scope,
     everything: &'r [Rule<'r>],
 ) -> Vec<Demand<'r>> {
-    let honored = vec![escalate(cx)];
-    let mut demands = vec![Demand {
-        scope: scope.clone(),
-        rules: DemandedRules::Declared(&role.rules),
-        honored: honored.clone(),
-        why: None,
-    }];
-    if role.aggregation_rule.is_some() {
-        demands.push(Demand {
-            scope: scope.clone(),
-            rules: DemandedRules::Declared(everything),
-            honored,
-            why: Some(demand::AGGREGATION.to_owned()),
-        });
-    }
-    demands
+    demand::of_role(scope, &role.rules, role.aggregation_rule.is_some(), &escalate(cx), everything)
 }
 
 /// The right that makes the API server skip its own escalation check. There is no name yet when an object is created.
@@ -186,7 +171,7 @@ fn operators(
     if subjects.is_empty() || !boundary::restricts(cx, group) {
         return Ok(operators);
     }
-    let binding = Some(&*cx.request.namespace).filter(|namespace| !namespace.is_empty());
+    let binding = cx.request.in_namespace();
     for operator in installed(cx, &group.namespace)? {
         let csv = operator.csv()?;
         let runs_as_subject = csv.accounts().into_iter().any(|account| {
@@ -219,7 +204,7 @@ pub(super) fn bound_by<'r>(
             Bounds::NoGroup => {}
             Bounds::Unbounded(_) => admitted = Admitted("unbounded"),
             Bounds::Bounded(group, boundaries) => {
-                let scope = Scope::of(Some(&*cx.request.namespace).filter(|namespace| !namespace.is_empty()));
+                let scope = Scope::of(cx.request.in_namespace());
                 let judged = Judged {
                     what: said(cx, &metadata.said_name()),
                     demands: demands(&scope)?,

@@ -81,8 +81,9 @@ fn broad_grant(
     group: bool,
 ) -> Result<(), Refusal> {
     let severity = cx.settings.cluster_extensions.broad_grants;
-    let namespace = Some(&*cx.request.namespace).filter(|namespace| !namespace.is_empty());
-    let Some(key) = binding.role_ref.key(namespace).filter(|_| severity != Severity::Off) else { return Ok(()) };
+    let Some(key) = binding.role_ref.key(cx.request.in_namespace()).filter(|_| severity != Severity::Off) else {
+        return Ok(());
+    };
     let Some(rules) = cx.lookups.role(&key)? else { return Ok(()) };
     let broad: Vec<String> = rules.iter().filter(|rule| is_broad(rule)).map(ToString::to_string).collect();
     if broad.is_empty() {
@@ -100,11 +101,7 @@ fn broad_grant(
         users.first().copied().unwrap_or("NAME")
     );
     cx.fact("broadGrant", broad.join("; "));
-    if severity == Severity::Deny {
-        return Err(Refusal::forbidden("broad-grant", text));
-    }
-    cx.warn(&text);
-    Ok(())
+    cx.object(severity, "broad-grant", text)
 }
 
 /// A wildcard, or one of the verbs that lead to everything, on objects of any name.
