@@ -1,0 +1,79 @@
+//! What `eval` and `session` have in common: a request, the settings, the cluster.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use operator_bounds::admission::{AdmissionResponse, Request};
+use operator_bounds::documents::{self, FileError};
+use operator_bounds::engine::Limits;
+use operator_bounds::host::Exchange;
+use operator_bounds::manifests::Manifests;
+use operator_bounds::policy::Policy;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+#[derive(Args)]
+pub(crate) struct Evaluation {
+    /// The admission request, or a whole AdmissionReview, as JSON; `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    request_path: PathBuf,
+    /// The policy's settings, as YAML or JSON [default: none, every setting has a default]
+    #[arg(long, value_name = "FILE", conflicts_with = "settings_json")]
+    settings_path: Option<PathBuf>,
+    /// The policy's settings, as JSON
+    #[arg(long, value_name = "JSON")]
+    settings_json: Option<String>,
+    /// The cluster: a file or a directory of YAML and JSON manifests, Lists and `.gz` included
+    #[arg(long, value_name = "DIR|FILE")]
+    cluster: PathBuf,
+    /// Run the decisions natively instead of the built-in module
+    #[arg(long, hide = true)]
+    native: bool,
+    /// Seconds before the evaluation is ended; 0 for never
+    #[arg(long, hide = true, value_name = "SECONDS", default_value_t = 2)]
+    time_limit: u64,
+}
+
+/// The response to the request, and the look-ups it took.
+pub(crate) fn evaluate(evaluation: &Evaluation) -> anyhow::Result<(AdmissionResponse, Vec<Exchange>)> {
+    let request = read_request(&evaluation.request_path)?;
+    let settings = read_settings(evaluation)?;
+    let manifests = Arc::new(Manifests::load(&evaluation.cluster)?);
+    let seconds = Some(evaluation.time_limit).filter(|&seconds| seconds > 0);
+    let limits = Limits { seconds, ..Limits::default() };
+    let policy = if evaluation.native { Policy::native()? } else { Policy::embedded(limits)? };
+    let checked = policy.validate_settings(&settings)?;
+    if !checked.valid {
+        bail!("the settings are not valid: {}", checked.message.unwrap_or_default());
+    }
+    let host = Arc::new(policy.host(&manifests));
+    let response = policy.validate(&request.json, &settings, &host)?;
+    Ok((AdmissionResponse::new(&request, response)?, host.exchanges()))
+}
+
+fn read_request(path: &Path) -> Result<Request, FileError> {
+    let fail = |error: io::Error| FileError::new(path, error);
+    if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map_err(fail)?;
+        return Request::parse(Path::new("standard input"), &bytes);
+    }
+    Request::parse(path, &fs::read(path).map_err(fail)?)
+}
+
+fn read_settings(evaluation: &Evaluation) -> anyhow::Result<Box<RawValue>> {
+    let settings = match (&evaluation.settings_path, &evaluation.settings_json) {
+        (Some(path), _) => match documents::read(path)?.as_mut_slice() {
+            [] => Value::Object(serde_json::Map::new()),
+            [settings] => settings.take(),
+            _ => bail!(FileError::new(path, "more than one document")),
+        },
+        (None, Some(json)) => serde_json::from_str(json).context("--settings-json")?,
+        (None, None) => Value::Object(serde_json::Map::new()),
+    };
+    Ok(RawValue::from_string(settings.to_string())?)
+}

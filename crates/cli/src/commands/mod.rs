@@ -1,0 +1,73 @@
+//! One file for each command: its arguments, and the thin way from them to the library.
+
+mod derive;
+mod diff;
+mod eval;
+mod evaluation;
+mod session;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+/// The exit code when something is not covered.
+const NOT_COVERED: u8 = 1;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Evaluate one admission request and print the AdmissionResponse as JSON
+    ///
+    /// Exit code 0 when it was evaluated, whatever the verdict, and 2 when it could not be.
+    #[command(after_long_help = "Examples:
+  operator-bounds eval --request-path request.json --cluster manifests/
+  operator-bounds eval --request-path - --settings-path s.yaml --cluster dump.yaml < review.json
+
+What the policy looks up, in a dump:
+  kubectl get -A -o yaml operatorgroups,csv,ns,sa > dump.yaml       (OLM v1: clusterextensions,ns,sa)
+  kubectl get -A -o yaml roles,rolebindings,clusterroles,clusterrolebindings > rbac.yaml")]
+    Eval(eval::Eval),
+    /// Write the kwctl replay file for exactly the look-ups that an evaluation makes
+    ///
+    /// Exit code 0 when it was evaluated, whatever the verdict, and 2 when it could not be.
+    #[command(after_long_help = "Example:
+  operator-bounds session --request-path request.json --cluster manifests/ --output session.yaml
+  kwctl run --allow-context-aware --request-path request.json \\
+    --replay-host-capabilities-interactions session.yaml annotated-policy.wasm")]
+    Session(session::Session),
+    /// Print the rules that are requested and not granted
+    ///
+    /// Both files hold Roles, ClusterRoles, ClusterServiceVersions, Lists of them, or a bare list of rules, as YAML or
+    /// JSON. Exit code 0 when everything is covered, 1 when not, and 2 when it could not be told.
+    #[command(after_long_help = "Examples:
+  operator-bounds diff granted-role.yaml operator.clusterserviceversion.yaml
+  operator-bounds diff --jsonl < pairs.jsonl     # {\"owner\":[rules],\"requested\":[rules]} a line")]
+    Diff(diff::Diff),
+    /// Print the RBAC that lets an operator install under a service account, ready to apply
+    ///
+    /// Everything the ClusterServiceVersion asks for, what OLM adds to it, and what OLM itself needs of the account.
+    #[command(after_long_help = "Examples:
+  operator-bounds derive etcd.clusterserviceversion.yaml --for serviceaccount team-a/installer | kubectl apply -f -
+  operator-bounds derive csv.yaml --for serviceaccount team-a/installer --target team-b --target team-c
+  operator-bounds derive csv.yaml --for serviceaccount team-a/installer --missing --cluster dump.yaml
+  operator-bounds derive bundle/ --for synthetic my-extension | kubectl apply -f -")]
+    Derive(derive::Derive),
+}
+
+impl Command {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        match self {
+            Command::Eval(arguments) => eval::run(arguments),
+            Command::Session(arguments) => session::run(arguments),
+            Command::Diff(arguments) => diff::run(arguments),
+            Command::Derive(arguments) => derive::run(arguments),
+        }
+    }
+}
+
+/// Unlike `println!`, a closed pipe is an error here and not a crash.
+fn print(text: &str) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    writeln!(output, "{text}")?;
+    output.flush()
+}

@@ -1,0 +1,2 @@
+//! The companion controller.
+fn main() {}
