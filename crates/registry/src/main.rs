@@ -19,11 +19,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Push an annotated policy, and print the name of exactly what was pushed: registry://…@sha256:…
+    /// Push an annotated policy, and print the name of exactly what was pushed: `registry://…@sha256:…`
     Push {
         /// The annotated module.
         policy: PathBuf,
-        /// Where to: registry.example.com/policies/operator-bounds:v0.1.0, with or without registry:// in front.
+        /// Where to: `registry.example.com/policies/operator-bounds:v0.1.0`, with or without `registry://` in front.
         reference: String,
         /// Refuse to move a tag that already stands for something else.
         #[arg(long)]
@@ -33,7 +33,7 @@ enum Command {
     },
     /// Pull a policy by tag or digest, and print the name of exactly what was pulled.
     Pull {
-        /// What: registry.example.com/policies/operator-bounds:v0.1.0, or …@sha256:….
+        /// What: `registry.example.com/policies/operator-bounds:v0.1.0`, or `…@sha256:…`.
         reference: String,
         /// The file to write.
         #[arg(long, short, default_value = "policy.wasm")]

@@ -1,5 +1,7 @@
 //! Publishing and pulling, with a real registry on loopback: `make registry-tests`.
 
+#![allow(clippy::panic, clippy::unwrap_used)]
+
 mod bundles;
 mod certificates;
 mod images;
