@@ -1,10 +1,15 @@
 //! Publishes the policy. Nothing can be pulled before everything is there: the manifest goes last.
 
-use oci_client::RegistryOperation;
+use std::time::Duration;
+
+use oci_client::{Reference, RegistryOperation};
 
 use crate::artifact::{Artifact, CONFIG};
 use crate::client::Session;
 use crate::{Error, Options, reference};
+
+/// How long to wait before trying again. Some registries fail for a moment when two pushes meet, and connections break.
+const PAUSES: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(3)];
 
 /// What was published.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,17 +32,31 @@ pub async fn push(wasm: &[u8], name: &str, options: &Options) -> Result<Pushed, 
     }
     let artifact =
         Artifact::of(wasm).map_err(|reason| Error::Policy { what: "the policy to push".to_owned(), reason })?;
-    let session = Session::open(&reference, RegistryOperation::Push, options).await?;
-    let replaced = session.digest(&reference).await?.filter(|existing| *existing != artifact.digest);
+    let mut first = None;
+    for pause in PAUSES {
+        match attempt(wasm, &reference, &artifact, options).await {
+            // What is pushed twice is there once, so trying again does no harm.
+            Err(error @ Error::Failed { .. }) => first = first.or(Some(error)),
+            ended => return ended,
+        }
+        tokio::time::sleep(pause).await;
+    }
+    // The first failure says most: later ones may come of it.
+    attempt(wasm, &reference, &artifact, options).await.map_err(|last| first.unwrap_or(last))
+}
+
+async fn attempt(wasm: &[u8], reference: &Reference, artifact: &Artifact, options: &Options) -> Result<Pushed, Error> {
+    let session = Session::open(reference, RegistryOperation::Push, options).await?;
+    let digest = artifact.digest.clone();
+    let replaced = session.digest(reference).await?.filter(|existing| *existing != digest);
     if let Some(existing) = replaced.as_ref().filter(|_| options.no_overwrite) {
-        let (reference, existing) = (reference.whole(), existing.clone());
-        return Err(Error::Exists { reference, existing, digest: artifact.digest });
+        return Err(Error::Exists { reference: reference.whole(), existing: existing.clone(), digest });
     }
     session.put_blob(wasm, &artifact.layer_digest, "the policy").await?;
     session.put_blob(CONFIG, &artifact.config_digest, "the configuration").await?;
     session.put_manifest(&artifact.manifest).await?;
-    confirm(&session, &artifact.digest).await?;
-    Ok(Pushed { reference: reference::immutable(&reference, &artifact.digest), digest: artifact.digest, replaced })
+    confirm(&session, &digest).await?;
+    Ok(Pushed { reference: reference::immutable(reference, &digest), digest, replaced })
 }
 
 /// The name that is handed out must work: a registry that stored the manifest in another form has another digest for it.

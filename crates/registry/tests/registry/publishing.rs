@@ -95,8 +95,8 @@ async fn a_tag_that_must_not_move_stays_where_it_is() {
 async fn pushes_at_the_same_time_do_not_harm_each_other() {
     let registry = Registry::start();
     let mut pushes = tokio::task::JoinSet::new();
-    for seed in 0..16 {
-        // Half of them are the same policy; all of them want the same tag, and each one of its own.
+    for seed in 0..6 {
+        // Two and two are the same policy; all of them want the same tag, and each one of its own.
         for tag in ["latest".to_owned(), format!("v{seed}")] {
             let name = registry.name(&format!("policies/test:{tag}"));
             pushes.spawn(async move { registry::push(&policy(50_000, seed / 2), &name, &options()).await.unwrap() });
@@ -108,8 +108,8 @@ async fn pushes_at_the_same_time_do_not_harm_each_other() {
     }
     let latest = registry::pull(&registry.name("policies/test:latest"), &options()).await.unwrap();
     assert!(pushed.iter().any(|pushed| pushed.digest == latest.digest));
-    assert_eq!(registry.stored("policies/test").1.len(), 8);
-    for seed in 0..16 {
+    assert_eq!(registry.stored("policies/test").1.len(), 3);
+    for seed in 0..6 {
         let pulled = registry::pull(&registry.name(&format!("policies/test:v{seed}")), &options()).await.unwrap();
         assert_eq!(pulled.wasm, policy(50_000, seed / 2));
     }
