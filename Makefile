@@ -65,6 +65,7 @@ registry-tests: annotated-policy.wasm ## Publishing, with a real registry on loo
 
 .PHONY: reproducible
 reproducible: policy.wasm ## Two clean builds of the module, at two places: the same bytes?
+	@echo "==> two clean builds of the module (about a minute each)"
 	cargo build --locked -q -p operator-bounds-build
 	tests/reproducible.sh target/debug/build-policy policy.wasm
 

@@ -6,7 +6,7 @@ cd "$here/../.."
 
 dir=$(mktemp -d)
 registry=
-trap '[[ -z $registry ]] || kill "$registry" 2>/dev/null; rm -rf "$dir"' EXIT
+trap '[[ -z $registry ]] || { kill "$registry"; wait "$registry"; } 2>/dev/null || true; rm -rf "$dir"' EXIT
 fail() { echo "push.sh: $*" >&2; exit 1; }
 
 cat >"$dir/config.yml" <<YAML
