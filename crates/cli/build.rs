@@ -6,14 +6,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What the module is made of: nothing else makes it be built again.
-const INPUTS: [&str; 6] = [
+const INPUTS: [&str; 7] = [
     "src",
     "crates/bounds/src",
     "crates/bounds/Cargo.toml",
     "Cargo.toml",
     "Cargo.lock",
     "policy-metadata/metadata.yml",
+    USAGE,
 ];
+
+/// The usage text that goes along, as `make annotated-policy.wasm` has it.
+const USAGE: &str = "README.md";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = fs::canonicalize(Path::new(&variable("CARGO_MANIFEST_DIR")?).join("../.."))?;
@@ -23,11 +27,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let target_dir = target_dir(&out);
     let wasm = build_policy::build(&root, &target_dir)?;
-    let metadata_path = root.join("policy-metadata/metadata.yml");
-    let yaml = fs::read_to_string(&metadata_path).map_err(|error| format!("{}: {error}", metadata_path.display()))?;
-    let metadata =
-        annotate::Metadata::from_yaml(&yaml).map_err(|error| format!("{}: {error}", metadata_path.display()))?;
-    let annotated = annotate::annotate(&wasm, &metadata)?;
+    let read = |path: &str| fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"));
+    let metadata = annotate::Metadata::from_yaml(&read("policy-metadata/metadata.yml")?)
+        .map_err(|error| format!("policy-metadata/metadata.yml: {error}"))?;
+    let annotated = annotate::annotate(&wasm, &metadata.with_usage(read(USAGE)?))?;
     // One for this crate to embed, and one at a place that is always the same, to publish.
     for directory in [&out, &target_dir] {
         fs::write(directory.join("annotated-policy.wasm"), &annotated)?;
