@@ -1,5 +1,0 @@
-pub(crate) mod answers;
-pub(crate) mod proxy;
-pub(crate) mod refusals;
-pub(crate) mod stage;
-pub(crate) mod webhook;
