@@ -103,9 +103,9 @@ fn stop() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// A line of JSON on standard output is the only thing there.
+/// A line of JSON on standard output is the only thing there. What kube says of its errors, they say themselves.
 fn log_to_stderr() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)

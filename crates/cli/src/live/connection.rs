@@ -10,7 +10,9 @@ use tokio::time::timeout;
 use super::causes;
 
 /// How long the API server may take to be there at all.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// How long a connection may take to be made. Longer, so that at the start there is one reason and not either of two.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Longer than a watch is silent: its connection is made anew before; see [`super::watch`].
 const READ_LIMIT: Duration = Duration::from_secs(45);
 
@@ -60,10 +62,10 @@ impl Connection<'_> {
         let url = config.cluster_url.to_string();
         let unreachable = |reason: String| ConnectError::Unreachable { url: url.clone(), reason };
         let client = kube::Client::try_from(config).map_err(|error| unreachable(causes(&error)))?;
-        match timeout(CONNECT_LIMIT, client.apiserver_version()).await {
+        match timeout(ANSWER_LIMIT, client.apiserver_version()).await {
             Ok(Ok(_)) => Ok((url, client)),
             Ok(Err(error)) => Err(unreachable(causes(&error))),
-            Err(_) => Err(unreachable(format!("nothing came within {} s", CONNECT_LIMIT.as_secs()))),
+            Err(_) => Err(unreachable(format!("nothing came within {} s", ANSWER_LIMIT.as_secs()))),
         }
     }
 

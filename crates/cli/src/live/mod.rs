@@ -20,7 +20,7 @@ mod kinds;
 mod recent;
 mod watch;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::authorization::v1 as authorization;
 use kube::api::{Api, DynamicObject, PostParams};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::runtime::Runtime;
 use tokio::time::timeout_at;
@@ -70,6 +71,20 @@ struct Object {
     name: String,
 }
 
+/// What a watch shows: names and versions, and nothing of the content.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cache {
+    /// `group/version`, or the version alone for the core group.
+    pub api_version: String,
+    /// The singular, as in a manifest.
+    pub kind: String,
+    /// The namespace that is watched; none for all of them.
+    pub namespace: Option<String>,
+    /// The resourceVersion of each object, by `namespace/name`; what is in no namespace is `/name`.
+    pub objects: BTreeMap<String, String>,
+}
+
 impl Cluster {
     /// Connects, and makes sure that the API server answers.
     pub fn connect(connection: &Connection<'_>) -> Result<Self, ConnectError> {
@@ -103,6 +118,16 @@ impl Cluster {
     #[must_use]
     pub fn watches(&self) -> usize {
         self.shared.watches().len()
+    }
+
+    /// What the watches show, for tests that have to wait for what they wrote. One that is being read (again) is left out:
+    /// lists do not answer from it until it has everything.
+    #[must_use]
+    pub fn caches(&self) -> Vec<Cache> {
+        let watches = self.shared.watches();
+        let mut caches: Vec<Cache> = watches.iter().filter_map(|(list, watch)| cache(list, watch)).collect();
+        caches.sort();
+        caches
     }
 
     /// Whether the API server answers.
@@ -204,6 +229,11 @@ impl Shared {
         let status = json(&answer.status.ok_or_else(missing)?)?;
         Ok(self.reviews.keep(can_i.request.clone(), status).to_vec())
     }
+}
+
+fn cache(list: &ListResources, watch: &Watch) -> Option<Cache> {
+    let ListResources { api_version, kind, namespace, .. } = list.clone();
+    Some(Cache { api_version, kind, namespace, objects: watch.versions()? })
 }
 
 /// The question as the API server takes it.

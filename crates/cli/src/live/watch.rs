@@ -5,7 +5,7 @@
 //! when the watch is due to be renewed, within a minute and a half.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt, pin_mut};
@@ -28,7 +28,13 @@ const RENEWAL: u32 = 30;
 const STEADY: Duration = Duration::from_secs(1);
 
 /// By namespace and name: the order of a list is the order of a directory of manifests.
-type Objects = BTreeMap<(String, String), Arc<RawValue>>;
+type Objects = BTreeMap<(String, String), Item>;
+
+/// An object as lists show it.
+struct Item {
+    version: String,
+    json: Arc<RawValue>,
+}
 
 /// A list that is kept up to date until this is dropped.
 pub(super) struct Watch {
@@ -64,9 +70,22 @@ impl Watch {
         let reached = state.wait_for(|state| *state != State::Reading).await.map(|state| state.clone());
         match reached {
             Ok(State::Failed(reason)) => Err(reason),
-            Ok(_) => Ok(self.objects.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()),
+            Ok(_) => Ok(self.objects().values().map(|item| Arc::clone(&item.json)).collect()),
             Err(_) => Err("the watch was stopped".to_owned()),
         }
+    }
+
+    /// The resourceVersion of each object, when the objects are what the API server has.
+    pub(super) fn versions(&self) -> Option<BTreeMap<String, String>> {
+        let in_step = *self.state.borrow() == State::InStep;
+        let version = |((namespace, name), item): (&(String, String), &Item)| {
+            (format!("{namespace}/{name}"), item.version.clone())
+        };
+        in_step.then(|| self.objects().iter().map(version).collect())
+    }
+
+    fn objects(&self) -> RwLockReadGuard<'_, Objects> {
+        self.objects.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -144,8 +163,8 @@ impl Follower {
     }
 
     fn put(&self, objects: &mut Objects, object: DynamicObject) -> serde_json::Result<()> {
-        let key = key(&object);
-        objects.insert(key, item(object, &self.list)?.into());
+        let (key, version) = (key(&object), object.resource_version().unwrap_or_default());
+        objects.insert(key, Item { version, json: json(object, &self.list)?.into() });
         Ok(())
     }
 }
@@ -155,7 +174,7 @@ fn key(object: &DynamicObject) -> (String, String) {
 }
 
 /// An object as an item of a list: without its type, with all of its metadata that is of interest, and masked.
-fn item(mut object: DynamicObject, list: &ListResources) -> serde_json::Result<Box<RawValue>> {
+fn json(mut object: DynamicObject, list: &ListResources) -> serde_json::Result<Box<RawValue>> {
     object.types = None;
     object.managed_fields_mut().clear();
     object.annotations_mut().remove(LAST_APPLIED);

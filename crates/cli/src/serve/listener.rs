@@ -64,7 +64,7 @@ impl Listener {
             info!("stopping: the running requests are answered first");
             stopping.graceful_shutdown(Some(GRACE));
         });
-        let router = http::router(webhook, body_limit).into_make_service();
+        let router = http::router(webhook, body_limit, self.address.ip().is_loopback()).into_make_service();
         axum_server::from_tcp_rustls(self.socket, RustlsConfig::from_config(tls.config))?
             .handle(handle)
             .serve(router)

@@ -10,8 +10,8 @@ use tracing::{error, info};
 
 use super::policies::{Mode, Policies, Registration};
 use crate::admission::{AdmissionResponse, Request, Status};
-use crate::engine::Limits;
-use crate::live::{Cluster, ConnectError, Connection};
+use crate::engine::{EngineError, Limits};
+use crate::live::{Cache, Cluster, ConnectError, Connection};
 use crate::policy::{Policy, PolicyError};
 
 /// Judges requests with look-ups in a live cluster, a few at a time.
@@ -21,7 +21,7 @@ pub struct Webhook {
     cluster: Cluster,
     limit: Duration,
     /// One for each core, as in policy-server. Who gets none waits, and the time limit starts afterwards.
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
 }
 
 /// Why there is no webhook.
@@ -66,13 +66,18 @@ impl Webhook {
         let cluster = Cluster::connect(connection)?;
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let limit = Duration::from_secs(seconds);
-        Ok(Webhook { policy, policies, cluster, limit, permits: Semaphore::new(cores) })
+        Ok(Webhook { policy, policies, cluster, limit, permits: Arc::new(Semaphore::new(cores)) })
     }
 
     /// The policies that are served.
     #[must_use]
     pub fn policies(&self) -> &Policies {
         &self.policies
+    }
+
+    /// What the watches show.
+    pub(super) fn caches(&self) -> Vec<Cache> {
+        self.cluster.caches()
     }
 
     /// Whether the API server answers, which every verdict depends on.
@@ -89,10 +94,13 @@ impl Webhook {
         request: Request,
         origin: Origin,
     ) -> Result<AdmissionResponse, String> {
-        let _permit = self.permits.acquire().await.map_err(|error| error.to_string())?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|error| error.to_string())?;
         let (webhook, id) = (Arc::clone(self), id.to_owned());
-        // Look-ups block, and so does the module.
-        let judged = tokio::task::spawn_blocking(move || webhook.judge(&id, &request, origin));
+        // Look-ups block, and so does the module. They go on, with their permit, when the client has gone.
+        let judged = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            webhook.judge(&id, &request, origin)
+        });
         judged.await.map_err(|error| format!("the evaluation crashed: {error}"))
     }
 
@@ -131,6 +139,10 @@ impl Webhook {
     ) -> Result<AdmissionResponse, PolicyError> {
         let host = Arc::new(self.policy.host_on(Arc::new(self.cluster.until(deadline))));
         let response = self.policy.validate(&request.json, &registration.settings, &host)?;
+        // A look-up that ended with the limit leaves a verdict behind if the engine counts a moment later.
+        if Instant::now() >= deadline {
+            return Err(EngineError::Timeout(Some(self.limit.as_secs())).into());
+        }
         Ok(AdmissionResponse::new(request, response)?)
     }
 }

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
-use operator_bounds::host::{CanI, GetResource, ListResources, ResourceAttributes, SubjectAccessReview};
+use operator_bounds::host::{CanI, GetResource, HostError, ListResources, ResourceAttributes, SubjectAccessReview};
 use operator_bounds::live::{Cluster, Connection};
 use operator_bounds::policy::Policy;
 use operator_bounds::source::Source;
@@ -13,7 +14,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
+use super::client::Protocol;
 use super::proxy::{Proxy, Wire};
+use super::refusals::{assert_refused, serve};
 use super::stage::{Stage, grant, operator, run, team};
 use super::webhook::{Webhook, review};
 
@@ -21,6 +24,7 @@ type Case = (&'static str, fn(&Arc<Stage>));
 
 pub(crate) const CASES: &[Case] = &[
     ("it_is_ready_when_it_says_so", readiness),
+    ("it_does_not_start_with_credentials_that_the_api_server_refuses", stranger),
     ("an_operator_is_refused_in_the_words_of_eval", refused_like_eval),
     ("a_new_binding_admits_within_moments_and_a_deleted_one_refuses", lists_follow),
     ("what_is_no_review_is_an_error_that_says_why", bad_requests),
@@ -30,6 +34,9 @@ pub(crate) const CASES: &[Case] = &[
     ("two_hundred_at_once_each_get_their_own_answer", two_hundred),
     ("an_api_server_that_hangs_refuses", hanging_api_server),
     ("a_watch_that_is_lost_is_found_again", lost_watch),
+    ("a_list_whose_watch_is_lost_fails_until_it_is_read_again", lost_list),
+    ("caches_show_names_and_versions", caches),
+    ("caches_are_not_shown_to_other_machines", private_caches),
     ("it_answers_what_runs_before_it_stops", graceful_stop),
     ("a_get_is_remembered_for_as_long_as_it_may", get_cache),
     ("an_access_review_counts_groups", access_review),
@@ -47,6 +54,13 @@ fn readiness(stage: &Arc<Stage>) {
         assert!(Path::new(webhook.ready["caFile"].as_str().unwrap()).exists());
         assert_eq!(webhook.get("/readiness").await.status, 200);
     });
+}
+
+fn stranger(stage: &Arc<Stage>) {
+    let directory = TempDir::new().unwrap();
+    let kubeconfig = stage.kubeconfig_of_a_stranger(directory.path());
+    let output = serve(&["--addr", "127.0.0.1:0", "--kubeconfig", kubeconfig.to_str().unwrap()]);
+    assert_refused(&output, &["the API server at https://127.0.0.1", "Unauthorized"]);
 }
 
 fn refused_like_eval(stage: &Arc<Stage>) {
@@ -76,15 +90,20 @@ fn lists_follow(stage: &Arc<Stage>) {
     });
 }
 
-/// Asks until the answer is the right one: a watch is a moment behind. That it never comes, the test's own time limit says.
-async fn until_allowed(webhook: &Webhook, request: &Value, allowed: bool) {
-    for _ in 0..100 {
-        if webhook.review(VALIDATE, request).await["allowed"] == allowed {
+/// Asks until it is so: a watch is a moment behind.
+async fn until(what: &str, so: impl AsyncFn() -> bool) {
+    for _ in 0..200 {
+        if so().await {
             return;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("the watch never saw that it should be {allowed}");
+    panic!("it never came to this: {what}");
+}
+
+async fn until_allowed(webhook: &Webhook, request: &Value, allowed: bool) {
+    let what = format!("allowed is {allowed}");
+    until(&what, async || webhook.review(VALIDATE, request).await["allowed"] == allowed).await;
 }
 
 fn bad_requests(stage: &Arc<Stage>) {
@@ -110,11 +129,16 @@ fn bad_requests(stage: &Arc<Stage>) {
 fn body_limit(stage: &Arc<Stage>) {
     run(async {
         let webhook = Webhook::start(&stage.kubeconfig(), &["--body-limit", "20000"]).await;
-        let answer = webhook.post(VALIDATE, vec![b' '; 20001]).await;
-        assert_eq!(answer.status, 413, "{answer:?}");
-        assert!(answer.text.contains("larger than 20000 bytes"), "{answer:?}");
-        // What is within it, is read.
-        assert_eq!(webhook.post(VALIDATE, vec![b' '; 20000]).await.status, 400);
+        for protocol in [Protocol::Http1, Protocol::Http2] {
+            // One that fits into what is sent before anybody answers, and one that does not.
+            for length in [20_001, 8 * 1024 * 1024] {
+                let answer = webhook.post_by(protocol, VALIDATE, vec![b' '; length]).await;
+                assert_eq!(answer.status, 413, "{protocol:?} {length}: {answer:?}");
+                assert!(answer.text.contains("larger than 20000 bytes"), "{answer:?}");
+            }
+            // What is within it, is read.
+            assert_eq!(webhook.post_by(protocol, VALIDATE, vec![b' '; 20_000]).await.status, 400);
+        }
     });
 }
 
@@ -221,13 +245,7 @@ fn hanging_api_server(stage: &Arc<Stage>) {
 }
 
 async fn until_ready(webhook: &Webhook) {
-    for _ in 0..100 {
-        if webhook.get("/readiness").await.status == 200 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
-    panic!("it never became ready");
+    until("it is ready", async || webhook.get("/readiness").await.status == 200).await;
 }
 
 fn lost_watch(stage: &Arc<Stage>) {
@@ -241,15 +259,68 @@ fn lost_watch(stage: &Arc<Stage>) {
         assert_eq!(webhook.review(VALIDATE, &request).await["allowed"], true);
         proxy.set(Wire::Cut);
         stage.delete(&binding).await;
-        // What the watch saw last would admit: it must not count any more.
-        let response = webhook.review(VALIDATE, &request).await;
-        assert_eq!(response["allowed"], false, "{response}");
+        until_allowed(&webhook, &request, false).await;
         proxy.set(Wire::Open);
         until_ready(&webhook).await;
         let response = webhook.review(VALIDATE, &request).await;
         assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(403)));
         stage.create(&[binding]).await;
         until_allowed(&webhook, &request, true).await;
+    });
+}
+
+/// What the watch saw last must not count any more.
+fn lost_list(stage: &Arc<Stage>) {
+    run(async {
+        stage.create(&team("lost-list")).await;
+        let [role, binding] = grant("lost-list");
+        stage.create(&[role, binding.clone()]).await;
+        let (proxy, directory) = (Proxy::to(stage.port().await).await, TempDir::new().unwrap());
+        let kubeconfig = stage.kubeconfig_by(proxy.port, directory.path());
+        let connected =
+            spawn_blocking(move || Cluster::connect(&Connection { kubeconfig: Some(&kubeconfig), context: None }));
+        let cluster = connected.await.unwrap().unwrap();
+        assert_eq!(bindings(&cluster, "lost-list").await.unwrap(), 1);
+        proxy.set(Wire::Cut);
+        stage.delete(&binding).await;
+        until("the list fails", async || bindings(&cluster, "lost-list").await.is_err()).await;
+        assert_eq!(cluster.caches(), []);
+        proxy.set(Wire::Open);
+        // The first one may still meet a connection that broke.
+        until("the list is read again", async || bindings(&cluster, "lost-list").await.is_ok()).await;
+        assert_eq!(bindings(&cluster, "lost-list").await.unwrap(), 0);
+    });
+}
+
+/// How many RoleBindings there are.
+async fn bindings(cluster: &Cluster, namespace: &str) -> Result<usize, HostError> {
+    let (cluster, list) = (cluster.clone(), list(ROLE_BINDING, Some(namespace), &["subjects"]));
+    let list = spawn_blocking(move || cluster.list(&list)).await.unwrap()?;
+    let list: Value = serde_json::from_slice(&list).unwrap();
+    Ok(list["items"].as_array().unwrap().len())
+}
+
+fn caches(stage: &Arc<Stage>) {
+    run(async {
+        stage.create(&team("shown")).await;
+        let webhook = Webhook::start(&stage.kubeconfig(), &[]).await;
+        assert_eq!(webhook.get("/caches").await.text, "[]");
+        webhook.review(VALIDATE, &operator("shown")).await;
+        let caches: Vec<Value> = serde_json::from_str(&webhook.get("/caches").await.text).unwrap();
+        let groups = caches.iter().find(|cache| cache["kind"] == "OperatorGroup").unwrap();
+        assert_eq!((&groups["apiVersion"], &groups["namespace"]), (&json!("operators.coreos.com/v1"), &Value::Null));
+        let version = stage.version(&team("shown")[2]).await;
+        assert_eq!(groups["objects"]["shown/og"], json!(version));
+        assert!(caches.iter().any(|cache| cache["objects"].get("/cluster-admin").is_some()), "{caches:?}");
+    });
+}
+
+/// Names are for tests on this machine.
+fn private_caches(stage: &Arc<Stage>) {
+    run(async {
+        let webhook = Webhook::start_at("0.0.0.0:0", &stage.kubeconfig(), &[]).await;
+        assert_eq!(webhook.get("/readiness").await.status, 200);
+        assert_eq!(webhook.get("/caches").await.status, 404);
     });
 }
 
@@ -264,7 +335,7 @@ fn graceful_stop(stage: &Arc<Stage>) {
         let running = webhook.review(VALIDATE, &request);
         let stopping = async {
             // Until the request is running, there is nothing to finish.
-            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            proxy.until_held().await;
             webhook.terminate();
             until_closed(webhook.ready["address"].as_str().unwrap()).await;
             proxy.set(Wire::Open);
@@ -278,9 +349,7 @@ fn graceful_stop(stage: &Arc<Stage>) {
 /// Until nobody accepts connections there any more.
 async fn until_closed(address: &str) {
     let address = address.trim_start_matches("https://");
-    while tokio::net::TcpStream::connect(address).await.is_ok() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    until("the port is closed", async || tokio::net::TcpStream::connect(address).await.is_err()).await;
 }
 
 /// The library itself, as `check` uses it: its functions block.
@@ -331,7 +400,7 @@ fn get_cache(stage: &Arc<Stage>) {
             handle.block_on(deleting.delete(&objects[1]));
             assert!(cluster.get(&fresh).is_err(), "what is asked for fresh is fresh");
             assert!(cluster.get(&cached).is_ok(), "a success is kept");
-            std::thread::sleep(std::time::Duration::from_secs(5));
+            std::thread::sleep(Duration::from_secs(5));
             assert!(cluster.get(&cached).is_err(), "but for five seconds only");
             handle.block_on(deleting.create(&objects[1..2]));
             assert!(cluster.get(&cached).is_ok(), "a failure is not kept");
@@ -365,10 +434,7 @@ fn not_found_and_not_served(stage: &Arc<Stage>) {
     run(async {
         on_cluster(stage, |cluster| {
             use bounds::cluster::{Get, LookupError, OPERATOR_GROUPS, Resource, SERVICE_ACCOUNTS};
-            let said = |error: operator_bounds::host::HostError| LookupError {
-                lookup: String::new(),
-                reason: format!("Host error: {error}"),
-            };
+            let said = |error: HostError| LookupError { lookup: String::new(), reason: format!("Host error: {error}") };
             let missing = get(SERVICE_ACCOUNT, Some("default"), "nobody", true);
             let error = said(cluster.get(&missing).unwrap_err());
             let asked = Get { resource: SERVICE_ACCOUNTS, namespace: Some("default"), name: "nobody" };

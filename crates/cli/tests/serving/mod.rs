@@ -1,4 +1,5 @@
 pub(crate) mod answers;
+pub(crate) mod client;
 pub(crate) mod proxy;
 pub(crate) mod refusals;
 pub(crate) mod stage;

@@ -19,19 +19,28 @@ pub(crate) enum Wire {
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     wire: Arc<watch::Sender<Wire>>,
+    /// How often something had to wait because the wire was held.
+    held: Arc<watch::Sender<usize>>,
 }
 
 impl Proxy {
     pub(crate) async fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let wire = Arc::new(watch::channel(Wire::Open).0);
-        let proxy = Proxy { port: listener.local_addr().unwrap().port(), wire: Arc::clone(&wire) };
+        let held = Arc::new(watch::channel(0).0);
+        let address = listener.local_addr().unwrap();
+        let proxy = Proxy { port: address.port(), wire: Arc::clone(&wire), held: Arc::clone(&held) };
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(connect(client, port, wire.subscribe()));
+                tokio::spawn(connect(client, port, wire.subscribe(), Arc::clone(&held)));
             }
         });
         proxy
+    }
+
+    /// Until somebody waits because the wire is held.
+    pub(crate) async fn until_held(&self) {
+        self.held.subscribe().wait_for(|held| *held > 0).await.unwrap();
     }
 
     pub(crate) fn set(&self, wire: Wire) {
@@ -39,7 +48,7 @@ impl Proxy {
     }
 }
 
-async fn connect(client: TcpStream, port: u16, mut wire: watch::Receiver<Wire>) {
+async fn connect(client: TcpStream, port: u16, mut wire: watch::Receiver<Wire>, held: Arc<watch::Sender<usize>>) {
     if *wire.borrow() == Wire::Cut {
         return;
     }
@@ -47,8 +56,8 @@ async fn connect(client: TcpStream, port: u16, mut wire: watch::Receiver<Wire>) 
     let ((client_read, client_write), (server_read, server_write)) = (client.into_split(), server.into_split());
     let (there, back) = (wire.clone(), wire.clone());
     tokio::select! {
-        () = copy(client_read, server_write, there) => {}
-        () = copy(server_read, client_write, back) => {}
+        () = copy(client_read, server_write, there, &held) => {}
+        () = copy(server_read, client_write, back, &held) => {}
         _ = wire.wait_for(|wire| *wire == Wire::Cut) => {}
     }
 }
@@ -57,9 +66,13 @@ async fn copy(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
     mut wire: watch::Receiver<Wire>,
+    held: &watch::Sender<usize>,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        if *wire.borrow() == Wire::Held {
+            held.send_modify(|held| *held += 1);
+        }
         if wire.wait_for(|wire| *wire != Wire::Held).await.is_err() || to.write_all(&buffer[..length]).await.is_err() {
             return;
         }

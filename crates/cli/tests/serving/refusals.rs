@@ -16,18 +16,20 @@ pub(crate) const CASES: &[(&str, fn())] = &[
     ("a_silent_api_server_is_given_up", silent_api_server),
     ("an_expired_certificate_is_named_with_its_date", expired_certificate),
     ("a_key_of_another_certificate_is_named", key_of_another_certificate),
+    ("a_certificate_that_is_not_valid_yet_is_named_with_its_date", future_certificate),
+    ("a_file_that_is_no_certificate_is_named", no_certificate),
     ("an_unreadable_kubeconfig_is_named", unreadable_kubeconfig),
     ("a_context_that_does_not_exist_is_named", unknown_context),
     ("settings_that_are_not_valid_are_named_with_their_policy", invalid_settings),
     ("a_policies_file_that_is_none_is_named", no_policies_file),
 ];
 
-fn serve(arguments: &[&str]) -> Output {
-    Command::new(PROGRAM).arg("serve").args(arguments).env("RUST_LOG", "off").output().unwrap()
+pub(crate) fn serve(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).arg("serve").args(arguments).env_remove("RUST_LOG").output().unwrap()
 }
 
 #[track_caller]
-fn assert_refused(output: &Output, words: &[&str]) {
+pub(crate) fn assert_refused(output: &Output, words: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert_eq!(said.trim_end().lines().count(), 1, "{said}");
@@ -83,9 +85,13 @@ fn unknown_context() {
 
 /// The paths of a certificate that ends with that year, and of its key.
 fn certificate(directory: &Path, name: &str, year: i32) -> (String, String) {
+    certificate_from(directory, name, 2000, year)
+}
+
+fn certificate_from(directory: &Path, name: &str, first_year: i32, last_year: i32) -> (String, String) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    params.not_after = date_time_ymd(year, 12, 31);
+    (params.not_before, params.not_after) = (date_time_ymd(first_year, 1, 1), date_time_ymd(last_year, 12, 31));
     let certificate = params.self_signed(&key).unwrap();
     let (cert_file, key_file) = (directory.join(format!("{name}.pem")), directory.join(format!("{name}.key")));
     fs::write(&cert_file, certificate.pem()).unwrap();
@@ -98,6 +104,22 @@ fn expired_certificate() {
     let (cert_file, key_file) = certificate(directory.path(), "old", 2020);
     let output = serve(&["--cert-file", &cert_file, "--key-file", &key_file]);
     assert_refused(&output, &[&cert_file, "expired on 2020-12-31"]);
+}
+
+fn future_certificate() {
+    let directory = TempDir::new().unwrap();
+    let (cert_file, key_file) = certificate_from(directory.path(), "new", 2998, 2999);
+    let output = serve(&["--cert-file", &cert_file, "--key-file", &key_file]);
+    assert_refused(&output, &[&cert_file, "not valid before 2998-01-01"]);
+}
+
+fn no_certificate() {
+    let directory = TempDir::new().unwrap();
+    let (_, key_file) = certificate(directory.path(), "one", 2999);
+    let output = serve(&["--cert-file", &key_file, "--key-file", &key_file]);
+    assert_refused(&output, &[&key_file, "there is no certificate in it"]);
+    let output = serve(&["--cert-file", "/does/not/exist.pem", "--key-file", &key_file]);
+    assert_refused(&output, &["/does/not/exist.pem", "No such file"]);
 }
 
 fn key_of_another_certificate() {

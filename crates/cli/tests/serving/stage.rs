@@ -35,6 +35,17 @@ impl Stage {
         path
     }
 
+    /// The same cluster, with a token that nobody gave out.
+    pub(crate) fn kubeconfig_of_a_stranger(&self, directory: &Path) -> PathBuf {
+        let mut kubeconfig = serde_json::to_value(Kubeconfig::read_from(self.kubeconfig()).unwrap()).unwrap();
+        for user in kubeconfig["users"].as_array_mut().unwrap() {
+            user["user"] = json!({"token": "made-up"});
+        }
+        let path = directory.join("kubeconfig");
+        fs::write(&path, kubeconfig.to_string()).unwrap();
+        path
+    }
+
     pub(crate) async fn client(&self) -> kube::Client {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).unwrap();
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
@@ -60,6 +71,12 @@ impl Stage {
     pub(crate) async fn delete(&self, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap();
         self.api(object).await.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// The resourceVersion of an object.
+    pub(crate) async fn version(&self, object: &Value) -> String {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        self.api(object).await.get(name).await.unwrap().metadata.resource_version.unwrap()
     }
 
     async fn api(&self, object: &Value) -> Api<DynamicObject> {
