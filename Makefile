@@ -57,6 +57,14 @@ cluster-tests: ## The manifests of policy-metadata/ on a real API server (needs 
 	  echo "NOT RUN: Go and kubectl are needed to try the manifests on a real API server."; \
 	fi
 
+.PHONY: serve-tests
+serve-tests: toolchain ## `operator-bounds serve` and its look-ups on a real API server (needs Go)
+	@if command -v go >/dev/null; then \
+	  cargo test --locked -p operator-bounds --test serve -- --include-ignored; \
+	else \
+	  echo "NOT RUN: Go 1.26 is needed to try operator-bounds serve on a real API server (https://go.dev/dl)."; \
+	fi
+
 .PHONY: lint
 lint: toolchain ## rustfmt, clippy, cargo deny (when installed)
 	@echo "==> lints"

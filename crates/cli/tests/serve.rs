@@ -1,4 +1,4 @@
-//! The webhook: what it refuses to start with, and, on a real control plane, what it answers.
+//! The webhook: what it refuses to start with, and, on a real control plane, what it answers and looks up.
 //!
 //! The cases that need the control plane are ignored unless asked for:
 //! `cargo test -p operator-bounds --test serve -- --include-ignored`.
@@ -25,7 +25,8 @@ fn main() -> ExitCode {
             })
         })
         .collect();
-    trials.extend(serving::answers::CASES.iter().map(|&(name, case)| {
+    let live = serving::answers::CASES.iter().chain(serving::lookups::CASES);
+    trials.extend(live.map(|&(name, case)| {
         let stage = Arc::clone(&stage);
         let run = move || {
             case(&stage);

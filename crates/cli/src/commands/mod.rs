@@ -56,7 +56,8 @@ What the policy looks up, in a dump:
     Derive(derive::Derive),
     /// Run the policy as a webhook, for development and tests; production is Kubewarden's policy-server
     ///
-    /// POST /validate/<id> and /audit/<id> take an AdmissionReview; GET /readiness says whether the API server answers.
+    /// POST /validate/<id> and /audit/<id> take an AdmissionReview; GET /readiness says whether the API server answers;
+    /// GET /caches, for tests on this machine, which objects the watches have seen.
     /// Look-ups go to a live cluster in the way policy-server does it. One line of JSON on standard output says where it
     /// listens once it does; logs go to standard error. SIGTERM and SIGINT stop it when the running requests are answered.
     #[command(after_long_help = "Examples:

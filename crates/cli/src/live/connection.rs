@@ -1,5 +1,6 @@
 //! From a kubeconfig to a client.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,6 +45,14 @@ pub enum ConnectError {
         /// What happened instead.
         reason: String,
     },
+    /// The API server answers, and does not know who is asking.
+    #[error("the API server at {url} refuses: {reason}; look at the credentials in the kubeconfig")]
+    Refused {
+        /// Its address.
+        url: String,
+        /// Its words.
+        reason: String,
+    },
     /// No threads could be started.
     #[error("the client cannot be started: {0}")]
     Start(#[from] std::io::Error),
@@ -59,26 +68,35 @@ impl Connection<'_> {
     pub(super) async fn open(&self) -> Result<(String, kube::Client), ConnectError> {
         let mut config = self.config().await?;
         (config.connect_timeout, config.read_timeout) = (Some(CONNECT_LIMIT), Some(READ_LIMIT));
+        // kube would try again for minutes, and a watch has no deadline. The next look-up is the next try.
+        config.default_retry = false;
         let url = config.cluster_url.to_string();
         let unreachable = |reason: String| ConnectError::Unreachable { url: url.clone(), reason };
         let client = kube::Client::try_from(config).map_err(|error| unreachable(causes(&error)))?;
         match timeout(ANSWER_LIMIT, client.apiserver_version()).await {
             Ok(Ok(_)) => Ok((url, client)),
+            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 401 | 403) => {
+                Err(ConnectError::Refused { url, reason: status.message })
+            }
             Ok(Err(error)) => Err(unreachable(causes(&error))),
             Err(_) => Err(unreachable(format!("nothing came within {} s", ANSWER_LIMIT.as_secs()))),
         }
     }
 
     async fn config(&self) -> Result<kube::Config, ConnectError> {
-        let fail = |reason: String| ConnectError::Kubeconfig { file: self.kubeconfig.map(Path::to_owned), reason };
+        // The first line of an error: others quote the file, and there are keys in it.
+        let fail = |error: &dyn Error| ConnectError::Kubeconfig {
+            file: self.kubeconfig.map(Path::to_owned),
+            reason: causes(error).lines().next().unwrap_or_default().to_owned(),
+        };
         let options = KubeConfigOptions { context: self.context.map(str::to_owned), ..KubeConfigOptions::default() };
         match (self.kubeconfig, self.context) {
             (Some(file), _) => {
-                let kubeconfig = Kubeconfig::read_from(file).map_err(|error| fail(causes(&error)))?;
-                kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| fail(causes(&error)))
+                let kubeconfig = Kubeconfig::read_from(file).map_err(|error| fail(&error))?;
+                kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| fail(&error))
             }
-            (None, Some(_)) => kube::Config::from_kubeconfig(&options).await.map_err(|error| fail(causes(&error))),
-            (None, None) => kube::Config::infer().await.map_err(|error| fail(causes(&error))),
+            (None, Some(_)) => kube::Config::from_kubeconfig(&options).await.map_err(|error| fail(&error)),
+            (None, None) => kube::Config::infer().await.map_err(|error| fail(&error)),
         }
     }
 }

@@ -19,6 +19,7 @@ pub(crate) const CASES: &[(&str, fn())] = &[
     ("a_certificate_that_is_not_valid_yet_is_named_with_its_date", future_certificate),
     ("a_file_that_is_no_certificate_is_named", no_certificate),
     ("an_unreadable_kubeconfig_is_named", unreadable_kubeconfig),
+    ("a_broken_kubeconfig_is_named_and_not_quoted", broken_kubeconfig),
     ("a_context_that_does_not_exist_is_named", unknown_context),
     ("settings_that_are_not_valid_are_named_with_their_policy", invalid_settings),
     ("a_policies_file_that_is_none_is_named", no_policies_file),
@@ -74,6 +75,15 @@ fn silent_api_server() {
 fn unreadable_kubeconfig() {
     let output = serve(&["--addr", "127.0.0.1:0", "--kubeconfig", "/does/not/exist"]);
     assert_refused(&output, &["kubeconfig /does/not/exist", "No such file"]);
+}
+
+fn broken_kubeconfig() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("kubeconfig");
+    fs::write(&path, "users: [{name: u, user: {token: s3cret}}]\nclusters: [\n").unwrap();
+    let output = serve(&["--addr", "127.0.0.1:0", "--kubeconfig", path.to_str().unwrap()]);
+    assert_refused(&output, &[path.to_str().unwrap(), "line 2"]);
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("s3cret"));
 }
 
 fn unknown_context() {

@@ -4,7 +4,8 @@ use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -12,6 +13,9 @@ use serde_json::{Value, json};
 use test_plane::Plane;
 
 use super::webhook::PROGRAM;
+
+/// A case that needs the control plane, and its name.
+pub(crate) type Case = (&'static str, fn(&Arc<Stage>));
 
 /// Started by the first case that needs it.
 #[derive(Default)]
@@ -53,7 +57,7 @@ impl Stage {
     }
 
     /// The port that the API server is on.
-    pub(crate) async fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).unwrap();
         let server = kubeconfig.clusters[0].cluster.as_ref().unwrap().server.clone().unwrap();
         server.rsplit(':').next().unwrap().trim_end_matches('/').parse().unwrap()
@@ -130,6 +134,17 @@ const KINDS: [(&str, &str); 8] = [
 fn resource(api_version: &str, kind: &str) -> ApiResource {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     ApiResource::from_gvk(&kube::api::GroupVersionKind::gvk(group, version, kind))
+}
+
+/// Asks until it is so: a watch is a moment behind.
+pub(crate) async fn until(what: &str, so: impl AsyncFn() -> bool) {
+    for _ in 0..1200 {
+        if so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("it never came to this: {what}");
 }
 
 /// Runs a case.

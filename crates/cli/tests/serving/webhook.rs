@@ -22,11 +22,11 @@ pub(crate) struct Webhook {
 
 impl Webhook {
     /// Starts one and waits for its line.
-    pub(crate) async fn start(kubeconfig: &Path, arguments: &[&str]) -> Self {
-        Webhook::start_at("127.0.0.1:0", kubeconfig, arguments).await
+    pub(crate) fn start(kubeconfig: &Path, arguments: &[&str]) -> Self {
+        Webhook::start_at("127.0.0.1:0", kubeconfig, arguments)
     }
 
-    pub(crate) async fn start_at(address: &str, kubeconfig: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start_at(address: &str, kubeconfig: &Path, arguments: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
         let ca_file = directory.path().join("ca.pem");
         let mut command = Command::new(PROGRAM);
