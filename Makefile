@@ -73,6 +73,14 @@ reproducible: policy.wasm ## Two clean builds of the module, at two places: the 
 release-check: toolchain ## Versions agree, workflows are pinned (RELEASE_TAG=v0.1.0: and this may be released)
 	cargo test --locked -q -p operator-bounds-build --test release
 
+.PHONY: serve-tests
+serve-tests: toolchain ## `operator-bounds serve` and its look-ups on a real API server (needs Go)
+	@if command -v go >/dev/null; then \
+	  cargo test --locked -p operator-bounds --test serve -- --include-ignored; \
+	else \
+	  echo "NOT RUN: Go 1.26 is needed to try operator-bounds serve on a real API server (https://go.dev/dl)."; \
+	fi
+
 .PHONY: lint
 lint: toolchain release-check ## rustfmt, clippy, cargo deny (when installed)
 	@echo "==> lints"
