@@ -1,0 +1,138 @@
+//! The phases of an operator, by the names that OLM gives them.
+
+use bounds::verdict::Refusal;
+use kube::{Client, ResourceExt};
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::error::{Error, api_reason};
+use crate::judge::{self, Installer, Write};
+use crate::olm::ClusterServiceVersion;
+
+use super::deployments::{self, Health};
+use super::requirements;
+
+/// Where an operator should be next.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Next {
+    /// The phase.
+    pub phase: &'static str,
+    /// A word for machines.
+    pub reason: &'static str,
+    /// A sentence for people.
+    pub message: String,
+    /// What it needs, and whether that is there; none when that was not looked at.
+    pub requirements: Option<Value>,
+    /// Whether to try again without being told.
+    pub retry: bool,
+}
+
+impl Next {
+    /// A phase that lasts until something changes.
+    #[must_use]
+    pub(super) fn new(phase: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+        Next { phase, reason, message: message.into(), requirements: None, retry: false }
+    }
+}
+
+/// The next phase, and what has to be done to get there.
+pub(super) async fn next(cx: &Context, csv: &ClusterServiceVersion) -> Result<Next, Error> {
+    match (csv.status.phase.as_str(), csv.status.reason.as_str()) {
+        ("", _) => Ok(Next::new("Pending", "RequirementsUnknown", "requirements not yet checked")),
+        ("InstallReady", _) => install(cx, csv).await,
+        // An operator that was installed is only watched: whatever became of its group or account, it keeps running.
+        ("Installing" | "Succeeded" | "Replacing", _) | ("Failed", "ComponentUnhealthy") => Ok(watch(cx, csv)),
+        _ => check(cx, csv),
+    }
+}
+
+/// Before anything is written: who installs, what is needed, what is asked for.
+fn check(cx: &Context, csv: &ClusterServiceVersion) -> Result<Next, Error> {
+    let namespace = csv.namespace().unwrap_or_default();
+    if csv.spec.install.strategy != "deployment" {
+        let message = format!("strategy {:?} is not known: only deployment is", csv.spec.install.strategy);
+        return Ok(Next::new("Failed", "InvalidInstallStrategy", message));
+    }
+    let installer = match judge::installer(&cx.stores, &namespace) {
+        Ok(installer) => installer,
+        Err(refusal) => return refused(refusal),
+    };
+    let found = match requirements::check(&cx.stores, csv, &namespace) {
+        Ok(found) => found,
+        Err(refusal) => return refused(refusal),
+    };
+    let next = match judge::csv(&cx.stores, &installer, csv, &writes(&namespace)) {
+        Err(refusal) => refused(refusal)?,
+        Ok(()) if !found.are_met => Next::new("Pending", "RequirementsNotMet", found.message),
+        Ok(()) => Next::new("InstallReady", "AllRequirementsMet", "all requirements found, attempting install"),
+    };
+    Ok(Next { requirements: Some(found.status), ..next })
+}
+
+/// What the account has to be able to write.
+fn writes(namespace: &str) -> Vec<Write> {
+    vec![Write { namespace: Some(namespace.to_owned()), group: "apps".to_owned(), resource: "deployments".to_owned() }]
+}
+
+fn refused(refusal: Refusal) -> Result<Next, Error> {
+    match refusal {
+        Refusal::Exceeds { message, .. } => Ok(Next::new("Pending", "RequirementsNotMet", message)),
+        Refusal::Forbidden { reason, message } => Ok(match reason {
+            "no-operator-group" => Next::new("Failed", "NoOperatorGroup", message),
+            "ambiguous-operator-group" => Next::new("Failed", "TooManyOperatorGroups", message),
+            "account-missing" => Next::new("Pending", "RequirementsNotMet", message),
+            _ => Next::new("Failed", "UnsupportedOperatorGroup", message),
+        }),
+        Refusal::Lookup(error) => Err(error.into()),
+        Refusal::Unreadable { .. } => Ok(Next::new("Failed", "InvalidInstallStrategy", refusal.to_string())),
+    }
+}
+
+/// Writes the Deployments.
+async fn install(cx: &Context, csv: &ClusterServiceVersion) -> Result<Next, Error> {
+    // What was found a moment ago may be gone: the account is looked at once more before it acts.
+    let checked = check(cx, csv)?;
+    if checked.phase != "InstallReady" {
+        return Ok(checked);
+    }
+    let namespace = csv.namespace().unwrap_or_default();
+    let installer = match judge::installer(&cx.stores, &namespace) {
+        Ok(installer) => installer,
+        Err(refusal) => return refused(refusal),
+    };
+    let client = client(cx, &installer).await?;
+    match deployments::write(cx, &client, csv, &installer.group).await {
+        Ok(()) => Ok(Next::new("Installing", "InstallSucceeded", "waiting for install components to report healthy")),
+        Err((name, source)) => {
+            if let ("unauthorized", Some(account)) = (api_reason(&source), &installer.account) {
+                cx.scoped.forget(account).await;
+            }
+            let whom = installer
+                .account
+                .map_or("the controller itself".to_owned(), |account| format!("ServiceAccount {account}"));
+            let message = format!("Deployment {namespace}/{name} was refused to {whom}: {source}");
+            Ok(Next { retry: true, ..Next::new("Failed", "InstallComponentFailed", message) })
+        }
+    }
+}
+
+/// The client that installs in the operator's namespace.
+pub(super) async fn client(cx: &Context, installer: &Installer) -> Result<Client, Error> {
+    match &installer.account {
+        Some(account) => cx.scoped.client(account).await,
+        None => Ok(cx.own.0.clone()),
+    }
+}
+
+/// Looks whether the Deployments are there and work.
+fn watch(cx: &Context, csv: &ClusterServiceVersion) -> Next {
+    let was_healthy = csv.status.phase == "Succeeded" || csv.status.phase == "Failed";
+    match deployments::health(&cx.stores, csv) {
+        Health::Available => Next::new("Succeeded", "InstallSucceeded", "install strategy completed with no errors"),
+        Health::Missing(name) => {
+            Next::new("Pending", "NeedsReinstall", format!("installing: Deployment {name} does not exist"))
+        }
+        Health::Waiting(message) if was_healthy => Next::new("Failed", "ComponentUnhealthy", message),
+        Health::Waiting(message) => Next::new("Installing", "InstallWaiting", format!("installing: {message}")),
+    }
+}
