@@ -29,7 +29,7 @@ impl Scope {
 /// Reads `key=value,key!=value,key,!key`: all of them must hold. An empty one would select everything by accident.
 pub fn parse_selector(text: &str) -> Result<Selector, String> {
     let mut selector = Selector::default();
-    for part in text.split(',') {
+    for part in text.split(',').map(str::trim) {
         let expression = match (part.split_once("!="), part.split_once('='), part.strip_prefix('!')) {
             (Some((key, value)), ..) => Expression::NotEqual(word(key)?, value.trim().to_owned()),
             (_, Some((key, value)), _) => {
