@@ -6,7 +6,7 @@ use bounds::cluster::LookupError;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The API server refused or could not be reached.
-    #[error("cannot {doing} {object}: {source}")]
+    #[error("cannot {doing} {object}: {}", said(source))]
     Api {
         /// What was being done: `read`, `write the status of`.
         doing: &'static str,
@@ -16,7 +16,7 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// No token for the account.
-    #[error("cannot get a token of ServiceAccount {account}: {source}")]
+    #[error("cannot get a token of ServiceAccount {account}: {}", said(source))]
     Token {
         /// The account.
         account: String,
@@ -56,6 +56,15 @@ impl Error {
             Error::Lookup(_) => "lookup",
             Error::Step(_) => "step",
         }
+    }
+}
+
+/// What an API server said, for people: without the details that machines read.
+#[must_use]
+pub fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
     }
 }
 

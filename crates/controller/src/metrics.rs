@@ -27,7 +27,6 @@ pub struct Metrics {
     reconciles: Family<Kind, Counter>,
     failures: Family<Failure, Counter>,
     queue: Family<Kind, Gauge>,
-    waiting: Family<Kind, Gauge>,
     watch_failures: Family<Kind, Counter>,
     excess: Family<Kind, Counter>,
     steps: Counter,
@@ -44,7 +43,6 @@ impl Default for Metrics {
             reconciles: Family::default(),
             failures: Family::default(),
             queue: Family::default(),
-            waiting: Family::default(),
             watch_failures: Family::default(),
             excess: Family::default(),
             steps: Counter::default(),
@@ -55,7 +53,6 @@ impl Default for Metrics {
         registry.register("reconciles", "Objects that were looked at", metrics.reconciles.clone());
         registry.register("reconcile_errors", "Reconciles that failed, by reason", metrics.failures.clone());
         registry.register("queue", "Objects that are being worked on", metrics.queue.clone());
-        registry.register("waiting", "Objects that wait for somebody to change something", metrics.waiting.clone());
         registry.register("watch_errors", "Watches that were interrupted", metrics.watch_failures.clone());
         registry.register(
             "excess",
@@ -98,11 +95,6 @@ impl Metrics {
     /// An object asks for more than its account holds.
     pub fn excess_found(&self, kind: &str) {
         self.excess.get_or_create(&of(kind)).inc();
-    }
-
-    /// How many objects of a kind wait for somebody to change something.
-    pub fn waiting(&self, kind: &str, count: usize) {
-        self.waiting.get_or_create(&of(kind)).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// A step was carried out.

@@ -5,7 +5,7 @@ use kube::{Client, ResourceExt};
 use serde_json::Value;
 
 use crate::context::Context;
-use crate::error::{Error, api_reason};
+use crate::error::{Error, api_reason, said};
 use crate::judge::{self, Installer, Write};
 use crate::olm::ClusterServiceVersion;
 
@@ -110,7 +110,7 @@ async fn install(cx: &Context, csv: &ClusterServiceVersion) -> Result<Next, Erro
             let whom = installer
                 .account
                 .map_or("the controller itself".to_owned(), |account| format!("ServiceAccount {account}"));
-            let message = format!("Deployment {namespace}/{name} was refused to {whom}: {source}");
+            let message = format!("Deployment {namespace}/{name} was refused to {whom}: {}", said(&source));
             Ok(Next { retry: true, ..Next::new("Failed", "InstallComponentFailed", message) })
         }
     }

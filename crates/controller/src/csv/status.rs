@@ -62,7 +62,7 @@ async fn tell(cx: &Context, csv: &ClusterServiceVersion, next: &Next) {
         _ => cx.events.normal(&object, next.reason, "Install", &next.message).await,
     }
     let name = format!("{}/{}", csv.namespace().unwrap_or_default(), csv.name_any());
-    tracing::info!(csv = %name, phase = next.phase, reason = next.reason, message = next.message, "an operator moved on");
+    tracing::info!(csv = %name, phase = next.phase, reason = next.reason, said = next.message, "an operator moved on");
 }
 
 /// The history, with the next phase at its end.

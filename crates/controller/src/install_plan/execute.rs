@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::apply::apply;
 use crate::context::Context;
-use crate::error::{Error, api_reason};
+use crate::error::{Error, api_reason, said};
 use crate::judge::Installer;
 use crate::olm::{
     self, ClusterServiceVersion, InstallPlan, OWNER_KIND_LABEL, OWNER_LABEL, OWNER_NAMESPACE_LABEL, csv_reference,
@@ -116,7 +116,7 @@ async fn failed(cx: &Context, installer: &Installer, step: &Prepared, refused: R
         (Some(account), Writer::Account) => format!("ServiceAccount {account}"),
         _ => "the controller itself".to_owned(),
     };
-    let message = format!("{} was refused to {whom}: {source}", step.place);
+    let message = format!("{} was refused to {whom}: {}", step.place, said(&source));
     match (api_reason(&source), &installer.account) {
         ("invalid", _) => Ok(Outcome::Broken(message)),
         ("unauthorized", Some(account)) => {

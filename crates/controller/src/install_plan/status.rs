@@ -85,7 +85,6 @@ pub(super) async fn write(
     before: &[String],
     outcome: &Outcome,
 ) -> Result<(), Error> {
-    let object = plan.object_ref(&());
     let said = (plan.status.phase.as_str(), plan.status.message.as_str(), reason(plan));
     let is_news = said != (outcome.phase(), outcome.message(), outcome.reason());
     let has_moved = before != step_statuses(plan);
@@ -100,17 +99,23 @@ pub(super) async fn write(
         }
         patch(cx, plan, status).await?;
     }
+    if is_news {
+        tell(cx, plan, outcome).await;
+    }
+    Ok(())
+}
+
+async fn tell(cx: &Context, plan: &InstallPlan, outcome: &Outcome) {
+    let object = plan.object_ref(&());
     match outcome {
-        _ if !is_news => {}
         Outcome::Complete => cx.events.normal(&object, "InstallSucceeded", "Install", "all steps are done").await,
         _ => cx.events.warning(&object, outcome.reason(), "Install", outcome.message()).await,
     }
-    if let (Outcome::Exceeds(_), true) = (outcome, is_news) {
+    if matches!(outcome, Outcome::Exceeds(_)) {
         cx.metrics.excess_found("InstallPlan");
     }
     let name = format!("{}/{}", plan.namespace().unwrap_or_default(), plan.name_any());
-    tracing::info!(plan = %name, phase = outcome.phase(), message = outcome.message(), "looked at an InstallPlan");
-    Ok(())
+    tracing::info!(plan = %name, phase = outcome.phase(), said = outcome.message(), "an InstallPlan moved on");
 }
 
 /// What has come of each step.

@@ -285,11 +285,9 @@ fn foreign_definition(world: &World) {
     // The same definition, unchanged, is fine: nothing is written.
     plan(world, &second, "same", &[step("thief.v1", &operator.crd())]);
     world.phase("InstallPlan", &second, "same", "Complete");
-    let olms = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "operatorgroups.operators.coreos.com"},
-        "spec": {"group": "operators.coreos.com", "scope": "Cluster", "names": {"kind": "X", "plural": "operatorgroups"}, "versions": []},
-    });
+    let mut olms = world.get("CustomResourceDefinition", "", "operatorgroups.operators.coreos.com").unwrap();
+    olms["metadata"] = json!({"name": "operatorgroups.operators.coreos.com"});
+    olms["spec"]["names"]["shortNames"] = json!(["mine"]);
     plan(world, &second, "olm", &[step("thief.v1", &olms)]);
     says("olm", "which no operator has brought");
     let after = world.get("CustomResourceDefinition", "", &operator.crd_name()).unwrap();

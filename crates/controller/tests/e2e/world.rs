@@ -119,6 +119,7 @@ impl World {
 
     /// Starts a controller as its own account, reaching the API server through `server` if that is given.
     pub(crate) fn spawn(&self, arguments: &[&str], lease_namespace: &str, server: Option<&str>) -> Process {
+        self.apply(&lease_rights(lease_namespace));
         let plane = self.plane.lock().unwrap();
         let mut config = Kubeconfig::read_from(plane.as_ref().unwrap().kubeconfig()).unwrap();
         let token = self.token("operator-bounds", "operator-bounds-controller");
@@ -263,7 +264,8 @@ impl World {
             }
             if began.elapsed() > PATIENCE {
                 let log = self.controller_log();
-                let tail: Vec<&str> = log.lines().rev().take(12).collect();
+                let tail: Vec<String> =
+                    log.lines().rev().take(12).map(|line| line.chars().take(400).collect()).collect();
                 panic!("waited in vain for: {what}\nthe end of the controller's log:\n{}", tail.join("\n"));
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -303,6 +305,17 @@ impl World {
             is_quiet.then_some(())
         });
     }
+}
+
+/// What a controller needs where its Lease is.
+fn lease_rights(namespace: &str) -> Vec<Value> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&controller::rbac::manifest("operator-bounds")).unwrap();
+    let own = documents.into_iter().filter(|object| matches!(object["kind"].as_str(), Some("Role" | "RoleBinding")));
+    own.map(|mut object| {
+        object["metadata"]["namespace"] = json!(namespace);
+        object
+    })
+    .collect()
 }
 
 fn without_steps(mut status: Value) -> Value {
