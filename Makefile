@@ -57,6 +57,25 @@ cluster-tests: ## The manifests of policy-metadata/ on a real API server (needs 
 	  echo "NOT RUN: Go and kubectl are needed to try the manifests on a real API server."; \
 	fi
 
+CONTROLLER := target/debug/operator-bounds-controller
+
+.PHONY: controller-tests
+controller-tests: toolchain ## The controller on a real API server, as a process with its own RBAC (needs Go)
+	@if command -v go >/dev/null; then \
+	  CONTROLLER_TESTS=1 cargo test --locked -p operator-bounds-controller --test e2e -- --test-threads 6; \
+	else \
+	  echo "NOT RUN: Go is not on PATH, and the control plane is built with it. THE CONTROLLER WAS NOT TESTED. Install Go 1.26."; \
+	fi
+
+.PHONY: controller-demo
+controller-demo: $(CLI) ## See the controller hold a real operator back, and let it go on when the right is granted (needs Go and kubectl)
+	cargo build --locked -q -p operator-bounds-controller
+	@examples/controller/run.sh "$(CURDIR)/$(CLI)" "$(CURDIR)/$(CONTROLLER)"
+
+.PHONY: controller-bench
+controller-bench: toolchain ## Print what the controller takes for 1,000 groups and 10,000 RBAC objects; asserts nothing (needs Go)
+	cargo run --locked --release -p operator-bounds-controller --example bench
+
 .PHONY: lint
 lint: toolchain ## rustfmt, clippy, cargo deny (when installed)
 	@echo "==> lints"

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::Value;
 
@@ -125,6 +125,12 @@ async fn discover(client: &Client, group: &str, version: &str, kind: &str) -> Re
 #[must_use]
 pub fn is_object_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '%']) && bounds::lookups::is_plain(name)
+}
+
+/// Creates an object that must not be there yet: what is changed with the controller's own rights is looked at first.
+pub async fn create(objects: &Api<DynamicObject>, object: &Value) -> Result<DynamicObject, kube::Error> {
+    let params = PostParams { field_manager: Some(NAME.to_owned()), ..PostParams::default() };
+    objects.create(&params, &serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?).await
 }
 
 /// Creates or changes an object, in one request. What others have set in it stays.

@@ -5,7 +5,7 @@ use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-use crate::apply::{Kind, apply};
+use crate::apply::{Kind, apply, create};
 use crate::context::Context;
 use crate::olm::{OWNER_LABEL, OWNER_NAMESPACE_LABEL};
 
@@ -39,6 +39,7 @@ pub(super) async fn carry_out(
             && (owner.map(String::as_str) == Some(operator) || owner == replaced.as_ref())
             && owner.is_some()
     };
+    let mut is_there = false;
     let services: Api<DynamicObject> = Api::all_with(client.clone(), &kind.resource);
     for service in services.list(&ListParams::default()).await? {
         let same_group = service.data["spec"]["group"] == object["spec"]["group"];
@@ -49,9 +50,12 @@ pub(super) async fn carry_out(
                 service.name_any()
             )));
         }
-        if service.name_any() == name && is_within(&object["spec"], &service.data["spec"]) {
-            return Ok(service);
+        if service.name_any() == name {
+            if is_within(&object["spec"], &service.data["spec"]) {
+                return Ok(service);
+            }
+            is_there = true;
         }
     }
-    Ok(apply(client, kind, object).await?)
+    if is_there { Ok(apply(client, kind, object).await?) } else { Ok(create(&services, object).await?) }
 }

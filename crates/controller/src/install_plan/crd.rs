@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::api::{DynamicObject, ListParams, PostParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-use crate::NAME;
-use crate::apply::{Kind, apply};
+use crate::apply::{Kind, apply, create};
 use crate::context::Context;
 use crate::olm::{ClusterServiceVersion, MANAGED_LABEL};
 
@@ -31,10 +30,7 @@ pub(super) async fn carry_out(
 ) -> Result<DynamicObject, Refused> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let crds: Api<DynamicObject> = Api::all_with(client.clone(), &kind.resource);
-    let params = PostParams { field_manager: Some(NAME.to_owned()), ..PostParams::default() };
-    let new: DynamicObject =
-        serde_json::from_value(object.clone()).map_err(|error| Refused::Here(format!("cannot be read: {error}")))?;
-    let written = match crds.create(&params, &new).await {
+    let written = match create(&crds, object).await {
         Ok(created) => created,
         Err(kube::Error::Api(status)) if status.code == 409 => {
             let existing = crds.get(name).await?;

@@ -215,3 +215,21 @@ pub(crate) fn tenant(world: &World, name: &str) -> String {
 pub(crate) fn user(namespace: &str, account: &str) -> String {
     format!("system:serviceaccount:{namespace}:{account}")
 }
+
+/// What an account must hold so that an operator of its namespace may serve an API.
+pub(crate) fn serving(world: &World, ns: &str) {
+    let delegate = json!([
+        rule("authentication.k8s.io", "tokenreviews", &["create"]),
+        rule("authorization.k8s.io", "subjectaccessreviews", &["create"])
+    ]);
+    world.apply(&grant_everywhere(ns, "installer", &format!("{ns}-delegate"), &delegate));
+    let reader = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "resourceNames": ["extension-apiserver-authentication"]}]);
+    let mut binding = grant(ns, "installer", &format!("{ns}-reader"), &reader);
+    for object in &mut binding {
+        object["metadata"]["namespace"] = json!("kube-system");
+    }
+    world.apply(&binding);
+    let certificate =
+        json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["op-service-cert"]}]);
+    world.apply(&grant(ns, "installer", &format!("{ns}-certificate"), &certificate));
+}

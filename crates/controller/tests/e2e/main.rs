@@ -66,10 +66,9 @@ fn main() {
             .collect()
     };
     let first = libtest_mimic::run(&arguments, trials(&tests));
-    // What looks at everything that happened, after everything has happened.
-    let whole = arguments.filter.is_none();
-    let second =
-        if whole { libtest_mimic::run(&arguments, trials(last)) } else { libtest_mimic::run(&arguments, Vec::new()) };
+    // What looks at everything that happened, after everything has happened, one by one.
+    let last = if arguments.filter.is_none() { trials(last) } else { Vec::new() };
+    let second = libtest_mimic::run(&Arguments { test_threads: Some(1), ..arguments }, last);
     let failed = first.has_failed() || second.has_failed();
     world.stop();
     drop(world);

@@ -93,7 +93,7 @@ fn silence(world: &World) {
         let ours = audit.all().filter(|request| request.user() == CONTROLLER || request.user().ends_with(":installer"));
         // Watches are renewed now and then, and the Lease is.
         ours.filter(|request| request.verb() != "watch" && request.resource() != "leases")
-            .map(|request| request.text())
+            .map(super::audit::Request::text)
             .collect::<Vec<_>>()
     };
     // Backed-off retries of plans that stay broken end at five minutes: those are not what is meant here.

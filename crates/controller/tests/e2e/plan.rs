@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use crate::Test;
 use crate::audit::CONTROLLER;
-use crate::fixtures::{Operator, account, grant, grant_everywhere, group, installing, plan, rule, step, tenant, user};
+use crate::fixtures::{
+    Operator, account, grant, grant_everywhere, group, installing, plan, rule, serving, step, tenant, user,
+};
 use crate::world::World;
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
@@ -20,6 +22,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("plan::a_hundred_steps_take_a_hundred_writes_and_at_most_ten_other_requests", hundred_steps),
     ("plan::an_account_that_is_re_created_gets_a_new_token", recreated_account),
     ("plan::a_definition_of_somebody_else_is_not_changed", foreign_definition),
+    ("plan::api_services_come_and_change_and_go_with_their_operator", api_services),
     ("plan::a_plan_that_is_not_approved_waits", not_approved),
     ("plan::nothing_is_asked_when_nothing_changes", no_polling),
 ];
@@ -45,7 +48,7 @@ fn who_writes_what(world: &World) {
     let by_account: BTreeSet<String> = audit
         .all()
         .filter(|request| request.user() == mine && request.is_write())
-        .map(|request| request.resource())
+        .map(super::audit::Request::resource)
         .collect();
     let expected = ["clusterserviceversions", "configmaps", "deployments", "rolebindings", "roles", "serviceaccounts"];
     assert_eq!(by_account.iter().map(String::as_str).collect::<Vec<_>>(), expected);
@@ -58,7 +61,7 @@ fn who_writes_what(world: &World) {
     let own: BTreeSet<String> = audit
         .in_namespace(&ns)
         .filter(|request| request.user() == CONTROLLER && request.is_write())
-        .map(|request| request.resource())
+        .map(super::audit::Request::resource)
         .collect();
     let expected = [
         "clusterserviceversions/status",
@@ -75,7 +78,7 @@ fn who_writes_what(world: &World) {
                 && request.is_write()
                 && request.resource() == "customresourcedefinitions"
         })
-        .map(|request| request.user())
+        .map(super::audit::Request::user)
         .collect();
     assert_eq!(definition, [CONTROLLER]);
 
@@ -294,9 +297,8 @@ fn foreign_definition(world: &World) {
     assert_eq!(before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);
 
     // Its own operator may add to it, and may not take a stored version away.
-    let mut next = operator.clone();
-    next.name = "op.v2".to_owned();
-    next.replaces = Some("op.v1".to_owned());
+    let replaces = Some("op.v1".to_owned());
+    let next = Operator { name: "op.v2".to_owned(), replaces, ..operator.clone() };
     let mut steps = next.steps();
     let mut renamed = changed.clone();
     renamed["spec"]["versions"][0]["name"] = json!("v2");
@@ -340,4 +342,46 @@ fn no_polling(world: &World) {
     let before = writes(world);
     std::thread::sleep(std::time::Duration::from_secs(6));
     assert_eq!(writes(world), before);
+}
+
+fn api_services(world: &World) {
+    let (ns, other) = (tenant(world, "plan-serving"), tenant(world, "plan-serving-other"));
+    let owned = json!([{"group": "plan-serving.example.org", "version": "v1", "kind": "Gadget", "name": "gadgets",
+                        "deploymentName": "op", "containerPort": 8443}]);
+    let service = |namespace: &str, priority: u32| {
+        json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.plan-serving.example.org"},
+               "spec": {"group": "plan-serving.example.org", "version": "v1", "groupPriorityMinimum": 1000,
+                        "versionPriority": priority, "insecureSkipTLSVerify": true,
+                        "service": {"name": "op", "namespace": namespace, "port": 443}}})
+    };
+    let install = |namespace: &str, name: &str, priority: u32| {
+        let mut operator = Operator::new(namespace, "op.v1");
+        operator.apiservices = owned.clone();
+        let mut steps = operator.steps();
+        steps.push(step("op.v1", &service(namespace, priority)));
+        plan(world, namespace, name, &steps);
+    };
+    serving(world, &ns);
+    serving(world, &other);
+    install(&ns, "install", 15);
+    world.phase("InstallPlan", &ns, "install", "Complete");
+    install(&ns, "again", 16);
+    world.phase("InstallPlan", &ns, "again", "Complete");
+    let found = world.get("APIService", "", "v1.plan-serving.example.org").unwrap();
+    assert_eq!(found["spec"]["versionPriority"], 16);
+    install(&other, "steal", 17);
+    world.status("InstallPlan", &other, "steal", |status| {
+        status["message"].as_str().is_some_and(|text| text.contains("is served by somebody else already"))
+    });
+    let audit = world.audit();
+    let is_it = |request: &crate::audit::Request<'_>| {
+        request.resource() == "apiservices" && request.name() == "v1.plan-serving.example.org" && request.is_write()
+    };
+    let writers: BTreeSet<&str> = audit.all().filter(is_it).map(super::audit::Request::user).collect();
+    assert_eq!(writers, BTreeSet::from([CONTROLLER]));
+    world.delete("InstallPlan", &other, "steal");
+    world.delete("ClusterServiceVersion", &ns, "op.v1");
+    world.until("the APIService is gone", || {
+        world.get("APIService", "", "v1.plan-serving.example.org").is_none().then_some(())
+    });
 }

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use crate::Test;
 use crate::audit::CONTROLLER;
-use crate::fixtures::{Operator, account, grant, grant_everywhere, group, installing, plan, rule, tenant, user};
+use crate::fixtures::{
+    Operator, account, grant, grant_everywhere, group, installing, plan, rule, serving, tenant, user,
+};
 use crate::world::World;
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
@@ -135,9 +137,8 @@ fn account_added(world: &World) {
     assert_eq!(versions(world, &ns), before);
     assert_eq!(world.get("ClusterServiceVersion", &ns, "op.v1").unwrap()["status"]["phase"], "Succeeded");
 
-    let mut next = operator.clone();
-    next.name = "op.v2".to_owned();
-    next.replaces = Some("op.v1".to_owned());
+    let replaces = Some("op.v1".to_owned());
+    let next = Operator { name: "op.v2".to_owned(), replaces, ..operator.clone() };
     plan(world, &ns, "upgrade", &next.steps());
     excess(world, "InstallPlan", &ns, "upgrade", "asks for more than ServiceAccount scenario-4/weak allows");
     assert_eq!(versions(world, &ns), before);
@@ -296,20 +297,7 @@ fn api_services(world: &World) {
     for words in ["resources: [tokenreviews]", "in namespace kube-system", "resourceNames: [op-service-cert]"] {
         assert!(message.contains(words), "{words} is not in {message}");
     }
-    let delegate = json!([
-        rule("authentication.k8s.io", "tokenreviews", &["create"]),
-        rule("authorization.k8s.io", "subjectaccessreviews", &["create"])
-    ]);
-    world.apply(&grant_everywhere(&ns, "installer", "second-3-delegate", &delegate));
-    let reader = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"], "resourceNames": ["extension-apiserver-authentication"]}]);
-    let mut binding = grant(&ns, "installer", "second-3-reader", &reader);
-    for object in &mut binding {
-        object["metadata"]["namespace"] = json!("kube-system");
-    }
-    world.apply(&binding);
-    let certificate =
-        json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["op-service-cert"]}]);
-    world.apply(&grant(&ns, "installer", "second-3-certificate", &certificate));
+    serving(world, &ns);
     world.phase("InstallPlan", &ns, "install", "Complete");
     // What the operator would serve has no certificate here, and the status says so.
     excess(world, "ClusterServiceVersion", &ns, "op.v1", "needs a serving certificate");
