@@ -74,7 +74,7 @@ controller-demo: $(CLI) ## See the controller hold a real operator back, and let
 
 .PHONY: controller-bench
 controller-bench: toolchain ## Print what the controller takes for 1,000 groups and 10,000 RBAC objects; asserts nothing (needs Go)
-	cargo run --locked --release -p operator-bounds-controller --example bench
+	cargo bench --locked -p operator-bounds-controller --bench scale
 
 .PHONY: lint
 lint: toolchain ## rustfmt, clippy, cargo deny (when installed)

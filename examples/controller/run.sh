@@ -55,7 +55,8 @@ sed 1d "$work/missing.txt" >"$work/missing.yaml"
 say "3. Granted. Nobody touches the plan:"
 show kubectl apply -f "$work/missing.yaml"
 quietly kubectl wait installplan/install-etcd -n team-a --for=jsonpath='{.status.phase}'=Complete --timeout=60s
-quietly kubectl wait pod -n team-a --all --for=create --timeout=60s
+quietly kubectl wait deployment/etcd-operator -n team-a --for=create --timeout=60s
+quietly kubectl wait deployment/etcd-operator -n team-a --for=jsonpath='{.status.replicas}'=1 --timeout=60s
 for pod in $(kubectl get pods -n team-a -o name); do # there are no nodes here: this stands in for them
   quietly kubectl patch -n team-a "$pod" --subresource status --type merge \
     -p '{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}'

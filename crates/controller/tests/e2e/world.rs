@@ -54,8 +54,12 @@ impl Process {
 
     /// Asks it to stop, and returns whether it stopped well.
     pub(crate) fn terminate(&mut self) -> bool {
-        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = Command::new("kill").arg(self.id().to_string()).status();
         self.child.wait().is_ok_and(|status| status.success())
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn log(&self) -> String {
@@ -65,6 +69,14 @@ impl Process {
 
 impl World {
     pub(crate) fn start() -> Self {
+        let world = World::start_without_controller();
+        let controller = world.spawn(&["--label-selector", &format!("{LABEL}=shared")], "operator-bounds", None);
+        *world.controller.lock().unwrap() = Some(controller);
+        world
+    }
+
+    /// The control plane, and the controller's account with its rights.
+    pub(crate) fn start_without_controller() -> Self {
         let audit = tempfile::Builder::new().prefix("operator-bounds-audit-").tempdir().unwrap().keep();
         let policy = audit.join("policy.yaml");
         let text =
@@ -88,8 +100,6 @@ impl World {
         let documents: Vec<Value> = serde_saphyr::from_multiple(&rbac.unwrap()).unwrap();
         world.apply(&documents);
         world.runtime.spawn(kubelet(world.admin.clone()));
-        let controller = world.spawn(&["--label-selector", &format!("{LABEL}=shared")], "operator-bounds", None);
-        *world.controller.lock().unwrap() = Some(controller);
         world
     }
 
