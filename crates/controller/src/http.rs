@@ -21,9 +21,9 @@ use crate::metrics::Metrics;
 pub struct Ready(Arc<AtomicBool>);
 
 impl Ready {
-    /// It does from now on.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    /// Whether it does from now on.
+    pub fn set(&self, is_ready: bool) {
+        self.0.store(is_ready, Ordering::Relaxed);
     }
 
     fn is_set(&self) -> bool {

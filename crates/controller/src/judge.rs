@@ -5,7 +5,7 @@ use bounds::boundary::{self, Boundary, Bounds};
 use bounds::context::Context;
 use bounds::demand::{Demand, DemandedRules};
 use bounds::excess::{Judged, bounded, grants};
-use bounds::group::Group;
+use bounds::group::{Group, Targets};
 use bounds::lookups::Lookups;
 use bounds::message;
 use bounds::rule::Rule;
@@ -53,6 +53,12 @@ pub fn installer(stores: &Stores, namespace: &str) -> Result<Installer, Refusal>
         let uid = stores.account(namespace, &name).and_then(|account| account.uid()).unwrap_or_default();
         Ok(Installer { group, account: Some(Account { namespace: namespace.to_owned(), name, uid }) })
     })
+}
+
+/// What a group reaches, by its spec and by the status that lags behind.
+pub fn targets(stores: &Stores, group: &Group) -> Result<Targets, Refusal> {
+    let cluster = Cached(stores);
+    group.targets(&Lookups::new(&cluster))
 }
 
 /// Whether everything a plan brings stays within the boundaries of its operators, and whether the account can carry it

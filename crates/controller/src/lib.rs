@@ -12,6 +12,7 @@ pub mod context;
 pub mod csv;
 pub mod error;
 pub mod events;
+pub mod generated;
 pub mod http;
 pub mod install_plan;
 pub mod judge;

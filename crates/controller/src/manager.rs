@@ -55,16 +55,17 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let stop = stopped()?;
 
     // A replica that waits for its turn is ready to take it.
-    ready.set();
+    ready.set(true);
     tokio::select! {
         () = leader.acquire() => {}
         () = told(stop.clone()) => return Ok(()),
     }
     tracing::info!(%identity, "leading");
     metrics.leads(true);
+    ready.set(false);
     let outcome = tokio::select! {
         error = leader.keep() => Err(anyhow::anyhow!(error).context("the Lease is lost: another replica acts now")),
-        () = lead(&options, &config, client, metrics, &identity, &stop) => Ok(()),
+        () = lead(&options, &config, client, metrics, &ready, &identity, &stop) => Ok(()),
     };
     if outcome.is_ok() {
         leader.release().await;
@@ -99,6 +100,7 @@ async fn lead(
     config: &Config,
     client: Client,
     metrics: Metrics,
+    ready: &Ready,
     identity: &str,
     stop: &watch::Receiver<bool>,
 ) {
@@ -119,6 +121,7 @@ async fn lead(
         () = cx.stores.filled() => {}
         () = told(stop.clone()) => return,
     }
+    ready.set(true);
     cx.metrics.started(began.elapsed());
     tracing::info!(took = ?began.elapsed(), scope = ?cx.scope, "the caches are filled");
     tasks.spawn(forget_accounts(Arc::clone(&cx)));

@@ -19,6 +19,8 @@ pub const OWNER_LABEL: &str = "olm.owner";
 pub const OWNER_KIND_LABEL: &str = "olm.owner.kind";
 /// The namespace of the owner.
 pub const OWNER_NAMESPACE_LABEL: &str = "olm.owner.namespace";
+/// On a Deployment: which state of its ClusterServiceVersion it was made from.
+pub const GENERATION_ANNOTATION: &str = "operator-bounds/generation";
 /// On a copy of a ClusterServiceVersion in another namespace.
 pub const COPIED_LABEL: &str = "olm.copiedFrom";
 

@@ -47,13 +47,7 @@ pub const CLUSTER: &[Right] = &[
     Right { group: "", resources: &["configmaps"], verbs: &["get"], why: "bundles that OLM has unpacked" },
     Right {
         group: "rbac.authorization.k8s.io",
-        resources: &["roles", "rolebindings"],
-        verbs: WATCH,
-        why: "what accounts hold",
-    },
-    Right {
-        group: "rbac.authorization.k8s.io",
-        resources: &["clusterroles", "clusterrolebindings"],
+        resources: &["roles", "rolebindings", "clusterroles", "clusterrolebindings"],
         verbs: &["list", "watch", "delete"],
         why: "what accounts hold; what an operator that is gone has left behind",
     },

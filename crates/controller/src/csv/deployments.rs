@@ -1,16 +1,15 @@
 //! The Deployments of an operator: written with the account of the group, and watched.
 
 use bounds::group::{Group, Targets};
-use bounds::lookups::Lookups;
 use k8s_openapi::api::apps::v1::DeploymentStatus;
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::apply::{apply, is_object_name};
-use crate::cluster::Cached;
 use crate::context::Context;
 use crate::olm::{
-    ClusterServiceVersion, DeploymentSpec, MANAGED_LABEL, OWNER_KIND_LABEL, OWNER_LABEL, OWNER_NAMESPACE_LABEL,
+    ClusterServiceVersion, DeploymentSpec, GENERATION_ANNOTATION, MANAGED_LABEL, OWNER_KIND_LABEL, OWNER_LABEL,
+    OWNER_NAMESPACE_LABEL,
 };
 use crate::stores::Stores;
 
@@ -21,6 +20,8 @@ pub(super) enum Health {
     Available,
     /// This one is not there, or is not the operator's.
     Missing(String),
+    /// This one was made from what the operator was before somebody changed it.
+    Outdated(String),
     /// One of them is on its way: why.
     Waiting(String),
 }
@@ -31,10 +32,12 @@ pub(super) async fn write(
     client: &Client,
     csv: &ClusterServiceVersion,
     group: &Group,
+    targets: &Targets,
 ) -> Result<(), (String, kube::Error)> {
-    let targets = targets(&cx.stores, group);
+    let targets = annotation(targets);
+    let namespace = csv.namespace().unwrap_or_default();
     for spec in csv.spec.install.spec.deployments.iter().flatten() {
-        let failed = |source| (spec.name.clone(), source);
+        let failed = |source| (format!("Deployment {namespace}/{}", spec.name), source);
         let kind = cx.kinds.find(&cx.stores, client, "apps", "v1", "Deployment").await;
         let (Ok(Some(kind)), true) = (kind, is_object_name(&spec.name)) else {
             return Err(failed(kube::Error::Service("it has no name that a Deployment can have".into())));
@@ -45,11 +48,10 @@ pub(super) async fn write(
 }
 
 /// The targets as operators read them: separated by commas, nothing for all of them.
-fn targets(stores: &Stores, group: &Group) -> String {
-    let cluster = Cached(stores);
-    match group.targets(&Lookups::new(&cluster)) {
-        Ok(Targets::Namespaces(namespaces)) => namespaces.into_iter().collect::<Vec<_>>().join(","),
-        Ok(Targets::All) | Err(_) => String::new(),
+fn annotation(targets: &Targets) -> String {
+    match targets {
+        Targets::Namespaces(namespaces) => namespaces.iter().map(String::as_str).collect::<Vec<_>>().join(","),
+        Targets::All => String::new(),
     }
 }
 
@@ -75,6 +77,7 @@ fn deployment(csv: &ClusterServiceVersion, group: &Group, targets: &str, spec: &
         "kind": "Deployment",
         "metadata": {
             "name": spec.name, "namespace": namespace, "labels": labels,
+            "annotations": {GENERATION_ANNOTATION: csv.metadata.generation.unwrap_or_default().to_string()},
             "ownerReferences": [csv.owner_reference()],
         },
         "spec": body,
@@ -91,6 +94,12 @@ pub(super) fn health(stores: &Stores, csv: &ClusterServiceVersion) -> Health {
         let Some(found) = found.filter(|found| found.labels().get(OWNER_LABEL) == Some(&name)) else {
             return Health::Missing(format!("{namespace}/{}", spec.name));
         };
+        let made_from = found.annotations().get(GENERATION_ANNOTATION);
+        let generation = csv.metadata.generation.unwrap_or_default().to_string();
+        // What OLM has installed before says nothing, and is left as it is.
+        if made_from.is_some_and(|made_from| *made_from != generation) {
+            return Health::Outdated(format!("{namespace}/{}", spec.name));
+        }
         let reason = reason_to_wait(&found.status, found.metadata.generation.unwrap_or_default());
         waiting =
             waiting.or(reason.map(|reason| format!("waiting for Deployment {} to become ready: {reason}", spec.name)));

@@ -2,6 +2,7 @@
 //! earlier version goes when the new one works. What runs is left alone.
 
 mod deployments;
+pub(crate) mod lifted;
 mod phase;
 mod requirements;
 mod status;

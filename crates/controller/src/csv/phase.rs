@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::error::{Error, api_reason, said};
-use crate::judge::{self, Installer, Write};
+use crate::judge::{self, Installer};
 use crate::olm::ClusterServiceVersion;
 
 use super::deployments::{self, Health};
-use super::requirements;
+use super::{lifted, requirements};
 
 /// Where an operator should be next.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,21 +57,20 @@ fn check(cx: &Context, csv: &ClusterServiceVersion) -> Result<Next, Error> {
         Ok(installer) => installer,
         Err(refusal) => return refused(refusal),
     };
+    let targets = match judge::targets(&cx.stores, &installer.group) {
+        Ok(targets) => targets,
+        Err(refusal) => return refused(refusal),
+    };
     let found = match requirements::check(&cx.stores, csv, &namespace) {
         Ok(found) => found,
         Err(refusal) => return refused(refusal),
     };
-    let next = match judge::csv(&cx.stores, &installer, csv, &writes(&namespace)) {
+    let next = match judge::csv(&cx.stores, &installer, csv, &lifted::writes(csv, &namespace, &targets)) {
         Err(refusal) => refused(refusal)?,
         Ok(()) if !found.are_met => Next::new("Pending", "RequirementsNotMet", found.message),
         Ok(()) => Next::new("InstallReady", "AllRequirementsMet", "all requirements found, attempting install"),
     };
     Ok(Next { requirements: Some(found.status), ..next })
-}
-
-/// What the account has to be able to write.
-fn writes(namespace: &str) -> Vec<Write> {
-    vec![Write { namespace: Some(namespace.to_owned()), group: "apps".to_owned(), resource: "deployments".to_owned() }]
 }
 
 fn refused(refusal: Refusal) -> Result<Next, Error> {
@@ -88,7 +87,7 @@ fn refused(refusal: Refusal) -> Result<Next, Error> {
     }
 }
 
-/// Writes the Deployments.
+/// Writes the Deployments, and the permissions where the group's targets are.
 async fn install(cx: &Context, csv: &ClusterServiceVersion) -> Result<Next, Error> {
     // What was found a moment ago may be gone: the account is looked at once more before it acts.
     let checked = check(cx, csv)?;
@@ -100,20 +99,25 @@ async fn install(cx: &Context, csv: &ClusterServiceVersion) -> Result<Next, Erro
         Ok(installer) => installer,
         Err(refusal) => return refused(refusal),
     };
+    let targets = match judge::targets(&cx.stores, &installer.group) {
+        Ok(targets) => targets,
+        Err(refusal) => return refused(refusal),
+    };
     let client = client(cx, &installer).await?;
-    match deployments::write(cx, &client, csv, &installer.group).await {
-        Ok(()) => Ok(Next::new("Installing", "InstallSucceeded", "waiting for install components to report healthy")),
-        Err((name, source)) => {
-            if let ("unauthorized", Some(account)) = (api_reason(&source), &installer.account) {
-                cx.scoped.forget(account).await;
-            }
-            let whom = installer
-                .account
-                .map_or("the controller itself".to_owned(), |account| format!("ServiceAccount {account}"));
-            let message = format!("Deployment {namespace}/{name} was refused to {whom}: {}", said(&source));
-            Ok(Next { retry: true, ..Next::new("Failed", "InstallComponentFailed", message) })
-        }
+    let mut written = lifted::write(cx, &client, csv, &targets).await?;
+    if written.is_ok() {
+        written = deployments::write(cx, &client, csv, &installer.group, &targets).await;
     }
+    let Err((what, source)) = written else {
+        return Ok(Next::new("Installing", "InstallSucceeded", "waiting for install components to report healthy"));
+    };
+    if let ("unauthorized", Some(account)) = (api_reason(&source), &installer.account) {
+        cx.scoped.forget(account).await;
+    }
+    let whom =
+        installer.account.map_or("the controller itself".to_owned(), |account| format!("ServiceAccount {account}"));
+    let message = format!("{what} was refused to {whom}: {}", said(&source));
+    Ok(Next { retry: true, ..Next::new("Failed", "InstallComponentFailed", message) })
 }
 
 /// The client that installs in the operator's namespace.
@@ -131,6 +135,10 @@ fn watch(cx: &Context, csv: &ClusterServiceVersion) -> Next {
         Health::Available => Next::new("Succeeded", "InstallSucceeded", "install strategy completed with no errors"),
         Health::Missing(name) => {
             Next::new("Pending", "NeedsReinstall", format!("installing: Deployment {name} does not exist"))
+        }
+        Health::Outdated(name) => {
+            let message = format!("installing: Deployment {name} is of an earlier state of the ClusterServiceVersion");
+            Next::new("Pending", "NeedsReinstall", message)
         }
         Health::Waiting(message) if was_healthy => Next::new("Failed", "ComponentUnhealthy", message),
         Health::Waiting(message) => Next::new("Installing", "InstallWaiting", format!("installing: {message}")),

@@ -1,10 +1,10 @@
-//! Removes what operators leave behind: ClusterRoles, ClusterRoleBindings and APIServices are in no namespace, so the
-//! garbage collector does not know whose they are. Their labels do.
+//! Removes what operators leave behind: ClusterRoles, ClusterRoleBindings and APIServices are in no namespace, and Roles for
+//! its targets in others, so the garbage collector does not know whose they are. Their labels do.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -26,6 +26,19 @@ pub async fn sweep(cx: &Context) -> Result<(), Error> {
     for role in cx.stores.cluster_roles.store.state() {
         if gone.owned(cx, &*role).await? {
             remove::<ClusterRole>(&Api::all(cx.own.0.clone()), "ClusterRole", &role.name_any()).await?;
+        }
+    }
+    for binding in cx.stores.role_bindings.store.state() {
+        if gone.owned(cx, &*binding).await? {
+            let namespace = binding.namespace().unwrap_or_default();
+            let bindings: Api<RoleBinding> = Api::namespaced(cx.own.0.clone(), &namespace);
+            remove(&bindings, "RoleBinding", &binding.name_any()).await?;
+        }
+    }
+    for role in cx.stores.roles.store.state() {
+        if gone.owned(cx, &*role).await? {
+            let roles: Api<Role> = Api::namespaced(cx.own.0.clone(), &role.namespace().unwrap_or_default());
+            remove(&roles, "Role", &role.name_any()).await?;
         }
     }
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("apiregistration.k8s.io", "v1", "APIService"));

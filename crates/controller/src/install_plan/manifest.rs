@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 use crate::apply::is_object_name;
 use crate::context::Context;
 use crate::error::Error;
+use crate::generated;
 use crate::olm::{MANAGED_LABEL, Step};
-
-use super::generated;
 
 /// Where OLM keeps what a bundle says of itself.
 const PROPERTIES: &str = "operatorframework.io/properties";

@@ -4,7 +4,6 @@
 mod apiservice;
 mod crd;
 mod execute;
-mod generated;
 mod manifest;
 mod schema;
 mod status;
@@ -63,7 +62,10 @@ async fn carry_out(cx: &Context, namespace: &str, plan: &mut InstallPlan) -> Res
         Ok(prepared) => prepared,
         Err(outcome) => return Ok(outcome),
     };
-    if let Err(refusal) = judge::plan(&cx.stores, &installer, &judged(plan, &prepared), &steps::writes(&prepared)) {
+    let verdict = judge::targets(&cx.stores, &installer.group).and_then(|targets| {
+        judge::plan(&cx.stores, &installer, &judged(plan, &prepared), &steps::writes(&prepared, &targets))
+    });
+    if let Err(refusal) = verdict {
         return refused(refusal);
     }
     status::begin(cx, plan, installer.account.as_ref()).await?;

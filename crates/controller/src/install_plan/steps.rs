@@ -1,10 +1,12 @@
 //! From the steps of a plan to the objects that are written: each one understood and checked before the first is written.
 
+use bounds::group::Targets;
 use bounds::workload::is_workload;
 use serde_json::{Value, json};
 
 use crate::apply::{self, Kind, is_object_name};
 use crate::context::Context;
+use crate::csv::lifted;
 use crate::error::Error;
 use crate::judge::{Installer, Write};
 use crate::olm::{self, CrdSummary, InstallPlan, MANAGED_LABEL, Step};
@@ -76,18 +78,15 @@ pub(super) async fn prepare(
 
 /// What the account has to be able to write.
 #[must_use]
-pub(super) fn writes(prepared: &[Prepared]) -> Vec<Write> {
+pub(super) fn writes(prepared: &[Prepared], targets: &Targets) -> Vec<Write> {
     let mut writes: Vec<Write> = Vec::new();
     for step in prepared.iter().filter(|step| step.writer == Writer::Account) {
         let namespace = step.object["metadata"]["namespace"].as_str().map(str::to_owned);
         let resource = &step.kind.resource;
         if step.is(olm::GROUP, "ClusterServiceVersion") {
-            // Its Deployments come next, by the same account.
-            writes.push(Write {
-                namespace: namespace.clone(),
-                group: "apps".to_owned(),
-                resource: "deployments".to_owned(),
-            });
+            // What it needs to run comes next, by the same account.
+            let csv: olm::ClusterServiceVersion = serde_json::from_value(step.object.clone()).unwrap_or_default();
+            writes.extend(lifted::writes(&csv, namespace.as_deref().unwrap_or_default(), targets));
         }
         writes.push(Write { namespace, group: resource.group.clone(), resource: resource.plural.clone() });
     }

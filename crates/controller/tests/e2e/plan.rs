@@ -23,6 +23,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("plan::an_account_that_is_re_created_gets_a_new_token", recreated_account),
     ("plan::a_definition_of_somebody_else_is_not_changed", foreign_definition),
     ("plan::api_services_come_and_change_and_go_with_their_operator", api_services),
+    ("plan::permissions_reach_the_targets_as_the_account_and_go_with_the_operator", targets),
     ("plan::a_plan_that_is_not_approved_waits", not_approved),
     ("plan::nothing_is_asked_when_nothing_changes", no_polling),
 ];
@@ -384,4 +385,48 @@ fn api_services(world: &World) {
     world.until("the APIService is gone", || {
         world.get("APIService", "", "v1.plan-serving.example.org").is_none().then_some(())
     });
+}
+
+fn targets(world: &World) {
+    let (ns, other) = (tenant(world, "plan-targets"), world.labelled_namespace("plan-targets-other", "nobody"));
+    let mut both = group(&ns, Some("installer"));
+    both["spec"]["targetNamespaces"] = json!([ns, other]);
+    world.apply(&[both]);
+    let operator = Operator::new(&ns, "op.v1");
+    plan(world, &ns, "install", &operator.steps());
+    let status = world.status("InstallPlan", &ns, "install", |status| {
+        status["message"].as_str().is_some_and(|text| text.contains("in namespace plan-targets-other"))
+    });
+    let message = status["message"].as_str().unwrap();
+    for line in
+        ["resources: [configmaps]  verbs: [get, list]", "resources: [rolebindings, roles]  verbs: [create, patch]"]
+    {
+        assert!(message.contains(line), "{line} is not in {message}");
+    }
+    let mut rules = installing();
+    rules.as_array_mut().unwrap().push(rule("", "configmaps", &["get", "list"]));
+    let mut grants = grant(&ns, "installer", "targets", &rules);
+    for object in &mut grants {
+        object["metadata"]["namespace"] = json!(other);
+    }
+    world.apply(&grants);
+    world.phase("ClusterServiceVersion", &ns, "op.v1", "Succeeded");
+    let copies = || -> Vec<String> {
+        let roles =
+            world.list("Role", &other).into_iter().filter(|role| role["metadata"]["labels"]["olm.owner"] == "op.v1");
+        roles.map(|role| role["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let [copy] = copies().try_into().expect("one Role");
+    let audit = world.audit();
+    let is_it = |request: &crate::audit::Request<'_>| {
+        request.name() == copy && request.namespace() == other && request.is_write()
+    };
+    let writers: BTreeSet<&str> = audit.all().filter(is_it).map(crate::audit::Request::user).collect();
+    assert_eq!(writers, BTreeSet::from([user(&ns, "installer").as_str()]));
+    let deployment = world.get("Deployment", &ns, "op").unwrap();
+    let annotations = &deployment["spec"]["template"]["metadata"]["annotations"];
+    assert_eq!(annotations["olm.targetNamespaces"], "plan-targets,plan-targets-other");
+
+    world.delete("ClusterServiceVersion", &ns, "op.v1");
+    world.until("the copies are gone", || copies().is_empty().then_some(()));
 }

@@ -3,11 +3,13 @@
 use serde_json::json;
 
 use crate::Test;
-use crate::fixtures::{Operator, plan, tenant};
+use crate::fixtures::{Operator, plan, rule, tenant};
 use crate::world::World;
 
-pub(crate) const TESTS: &[(&str, Test)] =
-    &[("upgrade::the_old_version_stays_until_the_new_one_works", old_stays_until_new_works)];
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("upgrade::the_old_version_stays_until_the_new_one_works", old_stays_until_new_works),
+    ("upgrade::a_csv_that_is_edited_is_judged_again_and_its_deployment_runs_on", edited),
+];
 
 fn old_stays_until_new_works(world: &World) {
     let ns = tenant(world, "upgrade-hold");
@@ -32,4 +34,28 @@ fn old_stays_until_new_works(world: &World) {
     }
     world.phase("ClusterServiceVersion", &ns, "op.v2", "Succeeded");
     world.until("the old version is gone", || world.get("ClusterServiceVersion", &ns, "op.v1").is_none().then_some(()));
+}
+
+fn edited(world: &World) {
+    let ns = tenant(world, "upgrade-edited");
+    let operator = Operator::new(&ns, "op.v1");
+    plan(world, &ns, "install", &operator.steps());
+    world.phase("ClusterServiceVersion", &ns, "op.v1", "Succeeded");
+    let before = world.get("Deployment", &ns, "op").unwrap();
+    let mut strategy = operator.csv()["spec"]["install"]["spec"].clone();
+    strategy["clusterPermissions"] = json!([{"serviceAccountName": "op", "rules": [rule("", "nodes", &["get"])]}]);
+    world.patch("ClusterServiceVersion", &ns, "op.v1", &json!({"spec": {"install": {"spec": strategy}}}));
+    let status = world.status("ClusterServiceVersion", &ns, "op.v1", |status| {
+        status["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("asks for more than ServiceAccount upgrade-edited/installer"))
+    });
+    assert_eq!(status["phase"], "Pending");
+    let after = world.get("Deployment", &ns, "op").unwrap();
+    assert_eq!(before["metadata"]["generation"], after["metadata"]["generation"]);
+    strategy["clusterPermissions"] = json!([]);
+    strategy["deployments"][0]["spec"]["replicas"] = json!(2);
+    world.patch("ClusterServiceVersion", &ns, "op.v1", &json!({"spec": {"install": {"spec": strategy}}}));
+    world.status("Deployment", &ns, "op", |status| status["availableReplicas"] == 2);
+    world.phase("ClusterServiceVersion", &ns, "op.v1", "Succeeded");
 }

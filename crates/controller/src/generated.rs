@@ -14,7 +14,7 @@ const MAX_NAME: usize = 63;
 
 /// The object of this kind and name that belongs to the ClusterServiceVersion.
 #[must_use]
-pub(super) fn find(csv: &Value, namespace: &str, kind: &str, name: &str) -> Option<Value> {
+pub fn find(csv: &Value, namespace: &str, kind: &str, name: &str) -> Option<Value> {
     let cluster = matches!(kind, "ClusterRole" | "ClusterRoleBinding");
     let list = if cluster { "clusterPermissions" } else { "permissions" };
     let strategy = &csv["spec"]["install"]["spec"];
@@ -65,8 +65,9 @@ struct HashedPermission<'a> {
     rules: Vec<Rule<'a>>,
 }
 
-/// The name of the role for an entry of `permissions`, or, with a namespace, of `clusterPermissions`.
-fn role_name(operator: &str, namespace: Option<&str>, entry: &Value) -> Option<String> {
+/// OLM's name of the role for an entry of `permissions`, or, with a namespace, of `clusterPermissions`.
+#[must_use]
+pub fn role_name(operator: &str, namespace: Option<&str>, entry: &Value) -> Option<String> {
     let account = entry["serviceAccountName"].as_str()?;
     if !operator.is_ascii() || !account.is_ascii() {
         return None; // no object can be called like this
