@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::apply::Kinds;
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, key};
 use crate::context::{Context, Own};
 use crate::error::Error;
 use crate::events::Events;
@@ -214,10 +214,6 @@ where
             Err(error)
         }
     }
-}
-
-fn key<K: Resource<DynamicType = ()>>(object: &K) -> String {
-    format!("{} {}/{}", K::kind(&()), object.namespace().unwrap_or_default(), object.name_any())
 }
 
 /// Drops the clients of accounts that are deleted or re-created.

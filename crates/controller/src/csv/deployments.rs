@@ -1,6 +1,9 @@
 //! The Deployments of an operator: written with the account of the group, and watched.
 
+use std::time::Duration;
+
 use bounds::group::{Group, Targets};
+use futures::StreamExt;
 use k8s_openapi::api::apps::v1::DeploymentStatus;
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -12,6 +15,9 @@ use crate::olm::{
     OWNER_NAMESPACE_LABEL,
 };
 use crate::stores::Stores;
+
+/// How long the watch may lag behind.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How the Deployments of an operator are.
 #[derive(Debug, PartialEq, Eq)]
@@ -82,6 +88,20 @@ fn deployment(csv: &ClusterServiceVersion, group: &Group, targets: &str, spec: &
         },
         "spec": body,
     })
+}
+
+/// Waits until the watch has seen what was written: until then it would look as if it was missing.
+pub(super) async fn seen(stores: &Stores, csv: &ClusterServiceVersion) {
+    let mut changes = std::pin::pin!(stores.deployments.changed.stream());
+    let all = async {
+        while matches!(health(stores, csv), Health::Missing(_) | Health::Outdated(_)) {
+            if changes.next().await.is_none() {
+                return;
+            }
+        }
+    };
+    // If somebody has removed one meanwhile, it is written again: nothing is lost by going on.
+    let _ = tokio::time::timeout(PATIENCE, all).await;
 }
 
 /// Looks at every Deployment.

@@ -1,5 +1,6 @@
 //! The phases of an operator, by the names that OLM gives them.
 
+use bounds::group::Targets;
 use bounds::verdict::Refusal;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
@@ -39,38 +40,58 @@ impl Next {
 pub(super) async fn next(cx: &Context, csv: &ClusterServiceVersion) -> Result<Next, Error> {
     match (csv.status.phase.as_str(), csv.status.reason.as_str()) {
         ("", _) => Ok(Next::new("Pending", "RequirementsUnknown", "requirements not yet checked")),
-        ("InstallReady", _) => install(cx, csv).await,
+        // Tried again from where it failed: another phase in between would be news, and news is looked at at once.
+        ("InstallReady", _) | ("Failed", "InstallComponentFailed") => match check(cx, csv)? {
+            Checked::Ready(ready) => install(cx, csv, &ready).await,
+            Checked::Not(next) => Ok(next),
+        },
         // An operator that was installed is only watched: whatever became of its group or account, it keeps running.
         ("Installing" | "Succeeded" | "Replacing", _) | ("Failed", "ComponentUnhealthy") => Ok(watch(cx, csv)),
-        _ => check(cx, csv),
+        _ => Ok(match check(cx, csv)? {
+            Checked::Ready(ready) => ready.next,
+            Checked::Not(next) => next,
+        }),
     }
 }
 
+/// What was found before anything is written.
+enum Checked {
+    /// It may be installed.
+    Ready(Box<Ready>),
+    /// It may not: why.
+    Not(Next),
+}
+
+/// An operator that may be installed: by whom, and where it reaches.
+struct Ready {
+    next: Next,
+    installer: Installer,
+    targets: Targets,
+}
+
 /// Before anything is written: who installs, what is needed, what is asked for.
-fn check(cx: &Context, csv: &ClusterServiceVersion) -> Result<Next, Error> {
+fn check(cx: &Context, csv: &ClusterServiceVersion) -> Result<Checked, Error> {
     let namespace = csv.namespace().unwrap_or_default();
     if csv.spec.install.strategy != "deployment" {
         let message = format!("strategy {:?} is not known: only deployment is", csv.spec.install.strategy);
-        return Ok(Next::new("Failed", "InvalidInstallStrategy", message));
+        return Ok(Checked::Not(Next::new("Failed", "InvalidInstallStrategy", message)));
     }
-    let installer = match judge::installer(&cx.stores, &namespace) {
-        Ok(installer) => installer,
-        Err(refusal) => return refused(refusal),
-    };
-    let targets = match judge::targets(&cx.stores, &installer.group) {
-        Ok(targets) => targets,
-        Err(refusal) => return refused(refusal),
-    };
-    let found = match requirements::check(&cx.stores, csv, &namespace) {
-        Ok(found) => found,
-        Err(refusal) => return refused(refusal),
+    let around = judge::installer(&cx.stores, &namespace).and_then(|installer| {
+        let targets = judge::targets(&cx.stores, &installer.group)?;
+        Ok((installer, targets, requirements::check(&cx.stores, csv, &namespace)?))
+    });
+    let (installer, targets, found) = match around {
+        Ok(around) => around,
+        Err(refusal) => return refused(refusal).map(Checked::Not),
     };
     let next = match judge::csv(&cx.stores, &installer, csv, &lifted::writes(csv, &namespace, &targets)) {
         Err(refusal) => refused(refusal)?,
         Ok(()) if !found.are_met => Next::new("Pending", "RequirementsNotMet", found.message),
         Ok(()) => Next::new("InstallReady", "AllRequirementsMet", "all requirements found, attempting install"),
     };
-    Ok(Next { requirements: Some(found.status), ..next })
+    let is_ready = next.phase == "InstallReady";
+    let next = Next { requirements: Some(found.status), ..next };
+    Ok(if is_ready { Checked::Ready(Box::new(Ready { next, installer, targets })) } else { Checked::Not(next) })
 }
 
 fn refused(refusal: Refusal) -> Result<Next, Error> {
@@ -88,34 +109,22 @@ fn refused(refusal: Refusal) -> Result<Next, Error> {
 }
 
 /// Writes the Deployments, and the permissions where the group's targets are.
-async fn install(cx: &Context, csv: &ClusterServiceVersion) -> Result<Next, Error> {
-    // What was found a moment ago may be gone: the account is looked at once more before it acts.
-    let checked = check(cx, csv)?;
-    if checked.phase != "InstallReady" {
-        return Ok(checked);
-    }
-    let namespace = csv.namespace().unwrap_or_default();
-    let installer = match judge::installer(&cx.stores, &namespace) {
-        Ok(installer) => installer,
-        Err(refusal) => return refused(refusal),
-    };
-    let targets = match judge::targets(&cx.stores, &installer.group) {
-        Ok(targets) => targets,
-        Err(refusal) => return refused(refusal),
-    };
-    let client = client(cx, &installer).await?;
-    let mut written = lifted::write(cx, &client, csv, &targets).await?;
+async fn install(cx: &Context, csv: &ClusterServiceVersion, ready: &Ready) -> Result<Next, Error> {
+    let Ready { installer, targets, .. } = ready;
+    let client = client(cx, installer).await?;
+    let mut written = lifted::write(cx, &client, csv, targets).await?;
     if written.is_ok() {
-        written = deployments::write(cx, &client, csv, &installer.group, &targets).await;
+        written = deployments::write(cx, &client, csv, &installer.group, targets).await;
     }
     let Err((what, source)) = written else {
+        deployments::seen(&cx.stores, csv).await;
         return Ok(Next::new("Installing", "InstallSucceeded", "waiting for install components to report healthy"));
     };
     if let ("unauthorized", Some(account)) = (api_reason(&source), &installer.account) {
         cx.scoped.forget(account).await;
     }
-    let whom =
-        installer.account.map_or("the controller itself".to_owned(), |account| format!("ServiceAccount {account}"));
+    let account = installer.account.as_ref().map(|account| format!("ServiceAccount {account}"));
+    let whom = account.as_deref().unwrap_or("the controller itself");
     let message = format!("{what} was refused to {whom}: {}", said(&source));
     Ok(Next { retry: true, ..Next::new("Failed", "InstallComponentFailed", message) })
 }

@@ -7,6 +7,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::NAME;
+use crate::backoff::key;
 use crate::context::Context;
 use crate::error::Error;
 use crate::olm::ClusterServiceVersion;
@@ -22,7 +23,7 @@ pub(super) async fn write(cx: &Context, csv: &ClusterServiceVersion, next: &Next
     let is_news = (status.phase.as_str(), status.reason.as_str(), &status.message)
         != (next.phase, next.reason, &next.message)
         || next.requirements.as_ref().is_some_and(|found| *found != status.requirement_status);
-    if !is_news {
+    if !is_news || next.retry && cx.backoff.keeps_failing(&key(csv)) {
         return Ok(());
     }
     let (namespace, name) = (csv.namespace().unwrap_or_default(), csv.name_any());

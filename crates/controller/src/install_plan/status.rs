@@ -7,6 +7,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::NAME;
+use crate::backoff::key;
 use crate::context::Context;
 use crate::error::Error;
 use crate::olm::{AccountRef, InstallPlan, InstallPlanCondition, InstallPlanSummary};
@@ -88,6 +89,9 @@ pub(super) async fn write(
     let said = (plan.status.phase.as_str(), plan.status.message.as_str(), reason(plan));
     let is_news = said != (outcome.phase(), outcome.message(), outcome.reason());
     let has_moved = before != step_statuses(plan);
+    if matches!(outcome, Outcome::Retry(_)) && !has_moved && cx.backoff.keeps_failing(&key(plan)) {
+        return Ok(());
+    }
     if is_news || has_moved {
         let mut status = json!({
             "phase": outcome.phase(),

@@ -24,6 +24,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("plan::a_definition_of_somebody_else_is_not_changed", foreign_definition),
     ("plan::api_services_come_and_change_and_go_with_their_operator", api_services),
     ("plan::permissions_reach_the_targets_as_the_account_and_go_with_the_operator", targets),
+    ("plan::a_step_that_is_refused_is_named_and_tried_again_until_it_is_not", refused),
     ("plan::a_plan_that_is_not_approved_waits", not_approved),
     ("plan::nothing_is_asked_when_nothing_changes", no_polling),
 ];
@@ -429,4 +430,63 @@ fn targets(world: &World) {
 
     world.delete("ClusterServiceVersion", &ns, "op.v1");
     world.until("the copies are gone", || copies().is_empty().then_some(()));
+}
+
+fn refused(world: &World) {
+    let ns = tenant(world, "plan-refused");
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "plan-refused"},
+        "spec": {
+            "matchConstraints": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ns}},
+                "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+            },
+            "validations": [{"expression": "object.metadata.name != 'unwanted'", "message": "no such thing here", "reason": "Forbidden"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "plan-refused"},
+        "spec": {"policyName": "plan-refused", "validationActions": ["Deny"]},
+    });
+    world.apply(&[policy, binding]);
+    let map =
+        |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": ns}});
+    // The policy takes a moment to be in force.
+    world.until("the policy", || {
+        let is_refused = world.try_apply(&map("unwanted")).is_err();
+        if !is_refused {
+            world.delete("ConfigMap", &ns, "unwanted");
+        }
+        is_refused.then_some(())
+    });
+    let steps: Vec<Value> = ["first", "unwanted", "last"].iter().map(|name| step("op.v1", &map(name))).collect();
+    plan(world, &ns, "install", &steps);
+    let status = world
+        .status("InstallPlan", &ns, "install", |status| !status["message"].as_str().unwrap_or_default().is_empty());
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("step 2 (ConfigMap \"unwanted\") was refused to ServiceAccount plan-refused/installer"),
+        "{message}"
+    );
+    assert!(message.contains("no such thing here") && !message.contains("Status {"), "{message}");
+    assert_eq!(
+        (&status["phase"], &installed(&status)["reason"]),
+        (&json!("Installing"), &json!("InstallComponentFailed"))
+    );
+    let statuses: Vec<&str> =
+        status["plan"].as_array().unwrap().iter().map(|step| step["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses, ["Created", "NotPresent", "Unknown"]);
+    assert!(world.get("ConfigMap", &ns, "last").is_none());
+    let first = world.get("ConfigMap", &ns, "first").unwrap();
+
+    world.delete("ValidatingAdmissionPolicyBinding", "", "plan-refused");
+    world.phase("InstallPlan", &ns, "install", "Complete");
+    let after = world.get("ConfigMap", &ns, "first").unwrap();
+    assert_eq!(first["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);
+    let attempts = world
+        .audit()
+        .all()
+        .filter(|request| request.user() == user(&ns, "installer") && request.name() == "unwanted")
+        .count();
+    println!("a step that was refused by admission was tried {attempts} times until it was let through");
 }

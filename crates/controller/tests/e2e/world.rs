@@ -255,6 +255,7 @@ impl World {
             "CustomResourceDefinition" => "apiextensions.k8s.io/v1",
             "APIService" => "apiregistration.k8s.io/v1",
             "Event" => "events.k8s.io/v1",
+            "ValidatingAdmissionPolicyBinding" => "admissionregistration.k8s.io/v1",
             "Lease" => "coordination.k8s.io/v1",
             _ => "v1",
         };
