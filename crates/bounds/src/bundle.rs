@@ -32,19 +32,31 @@ pub struct Bundle {
 
 /// The manifests of an unpacked bundle. The error says why it is none.
 pub fn read(config_map: &[u8]) -> Result<Bundle, String> {
+    let mut bundle = Bundle::default();
+    each_entry(config_map, &mut |key, text| bundle.add(key, text))?;
+    Ok(bundle)
+}
+
+/// The texts of an unpacked bundle as somebody wrote them. Those that cannot be unpacked are skipped, as OLM does.
+pub fn texts(config_map: &[u8]) -> Result<Vec<String>, String> {
+    let mut texts = Vec::new();
+    each_entry(config_map, &mut |_, text| texts.extend(text))?;
+    Ok(texts)
+}
+
+fn each_entry(config_map: &[u8], entry: &mut dyn FnMut(&str, Result<String, String>)) -> Result<(), String> {
     let text = std::str::from_utf8(config_map).map_err(|error| error.to_string())?;
     let map: ConfigMap<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let mut budget = MAX_UNPACKED;
-    let mut bundle = Bundle::default();
     for (key, text) in &map.data {
         let text = if looks_packed(text) { unpack(text.as_bytes(), &mut budget) } else { Ok(text.to_string()) };
-        bundle.add(key, text);
+        entry(key, text);
     }
     for (key, text) in &map.binary_data {
         let inner = STANDARD.decode(text.as_bytes()).map_err(|error| error.to_string());
-        bundle.add(key, inner.and_then(|inner| unpack(&inner, &mut budget)));
+        entry(key, inner.and_then(|inner| unpack(&inner, &mut budget)));
     }
-    Ok(bundle)
+    Ok(())
 }
 
 impl Bundle {

@@ -147,14 +147,19 @@ fn is_judged(group: &str, kind: &str) -> bool {
 }
 
 /// A ConfigMap with an unpacked bundle.
-#[derive(PartialEq, Eq)]
-struct Unpacked {
-    namespace: String,
-    name: String,
-    replaces: String,
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unpacked {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// What OLM puts into `spec.replaces` of the ClusterServiceVersion.
+    pub replaces: String,
 }
 
-fn reference(manifest: &str) -> Option<Unpacked> {
+/// Where the manifest of a step is, if it is not the manifest itself.
+#[must_use]
+pub fn reference(manifest: &str) -> Option<Unpacked> {
     let reference: BundleReference<'_> = serde_json::from_str(manifest).ok()?;
     let complete = reference.kind == "ConfigMap" && !reference.name.is_empty() && !reference.namespace.is_empty();
     (complete && !reference.catalog_source.is_empty()).then(|| Unpacked {

@@ -17,7 +17,7 @@ import (
 
 const usage = `A Kubernetes control plane for tests: etcd, kube-apiserver and kube-controller-manager on loopback.
 
-  control-plane up     --dir DIR [--name NAME] [--olm-v1 GENERATION] [--port PORT] [--crds DIR]
+  control-plane up     --dir DIR [--name NAME] [--olm-v1 GENERATION] [--port PORT] [--crds DIR] [--apiserver-arg KEY=VALUE]…
   control-plane status --dir DIR
   control-plane down   --dir DIR
   control-plane etcd|kube-apiserver|kube-controller-manager [FLAGS]    one component, as its own binary would be
@@ -28,6 +28,7 @@ up      starts a new cluster, applies OLM's CustomResourceDefinitions and writes
                   or none (deprecated)
         --port    the API server's port (a free one)
         --crds    where build.sh has put the CustomResourceDefinitions (beside this binary)
+        --apiserver-arg  a flag of kube-apiserver, without its dashes: audit-log-path=/tmp/audit.log; may be repeated
 status  what is running, and how much memory it takes
 down    stops everything that was started for DIR and removes its data; the logs stay
 
@@ -83,6 +84,13 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		flags.StringVar(&options.OLMv1, "olm-v1", "deprecated", "")
 		flags.StringVar(&options.CRDs, "crds", "", "")
 		flags.IntVar(&options.Port, "port", 0, "")
+		flags.Func("apiserver-arg", "", func(argument string) error {
+			if key, _, ok := strings.Cut(argument, "="); !ok || key == "" || strings.HasPrefix(key, "-") {
+				return fmt.Errorf("%q is not KEY=VALUE, without dashes", argument)
+			}
+			options.APIServer = append(options.APIServer, "--"+argument)
+			return nil
+		})
 		act = func(at Layout) error { return upAndTell(ctx, at, options, out) }
 	case "status":
 		act = func(at Layout) error { return Status(ctx, at, out) }

@@ -17,6 +17,8 @@ type Options struct {
 	CRDs  string    // directory of CustomResourceDefinitions; empty: beside the binary
 	Port  int       // of the API server; 0: a free one
 	Log   io.Writer // progress
+	// APIServer are further flags of kube-apiserver.
+	APIServer []string
 }
 
 // patience is how long a start may take. It takes seconds; a loaded CI machine gets some more.
@@ -91,7 +93,7 @@ func startAll(ctx context.Context, at Layout, lock *os.File, options Options, de
 	if err := startOne(Etcd, etcdArguments(at, p), func(context.Context) error { return accepts(p.etcdClient) }); err != nil {
 		return err
 	}
-	if err := startOne(APIServer, apiServerArguments(at, p), api.ready); err != nil {
+	if err := startOne(APIServer, append(apiServerArguments(at, p), options.APIServer...), api.ready); err != nil {
 		return err
 	}
 	if _, err := api.apply(ctx, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", []byte(plainAdminBinding)); err != nil {
