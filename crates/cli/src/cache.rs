@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn directory() -> Option<PathBuf> {
     let home = || env::home_dir().map(|home| home.join(".cache"));
     let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute()).or_else(home)?;
-    private(&base.join("operator-bounds"))
+    private(&base.join("operator-bounds").join("compiled"))
 }
 
 /// The directory with its real path, if only the user can write to it and to everything that leads there.

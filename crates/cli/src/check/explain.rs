@@ -15,7 +15,7 @@ use bounds::demand::{Demand, DemandedRules};
 use bounds::grant::Held;
 use bounds::group::Targets;
 use bounds::lookups::{Lookups, Rules, is_plain};
-use bounds::rule::{Atom, Rule, Target};
+use bounds::rule::{Atom, Rule};
 use bounds::scope::Scope;
 use bounds::settings::{Escalation, Settings};
 use bounds::verdict::Refusal;
@@ -359,16 +359,5 @@ impl Explained {
             text: why.map(|why| format!("({why})")).into_iter().fold(lines.join("\n"), |text, why| text + "\n" + &why),
         };
         by_place.into_iter().map(told).collect()
-    }
-}
-
-/// The resource or URL that a permission is about, for a row of a table.
-pub(super) fn target(atom: &Atom<'_>) -> String {
-    match atom.target {
-        Target::Url(url) => url.to_owned(),
-        Target::Resource { group, resource, name } => {
-            let group = if group.is_empty() { "core" } else { group };
-            name.map_or_else(|| format!("{resource} ({group})"), |name| format!("{resource}/{name} ({group})"))
-        }
     }
 }

@@ -161,7 +161,9 @@ fn looked_up(mut object: Value) -> Option<Value> {
         object["apiVersion"] = OPERATOR_GROUPS.api_version.into();
     }
     let resource = resource_of(&object)?;
-    if text(&object, "/metadata/name").is_empty() {
+    // An operator in a repository is a candidate; one that an API server has given a uid is there.
+    let is_candidate = *resource == CLUSTER_SERVICE_VERSIONS && text(&object, "/metadata/uid").is_empty();
+    if is_candidate || text(&object, "/metadata/name").is_empty() {
         return None;
     }
     if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {

@@ -32,7 +32,11 @@ impl Emitter for Sarif {
             Status::Unbounded => "note",
             Status::Bounded | Status::Admitted | Status::NotJudged => return Ok(()),
         };
-        let rule = if finding.status == Status::Unknown { "could-not-tell" } else { finding.reason.as_str() };
+        let rule = match finding.status {
+            Status::Unknown => "could-not-tell",
+            Status::Warned if !finding.exceeds() => "warning",
+            _ => finding.reason.as_str(),
+        };
         self.rules.insert(rule.to_owned());
         let missing = finding.explained.as_ref().map(super::explain::Explained::missing).unwrap_or_default();
         if missing.is_empty() {
@@ -92,7 +96,8 @@ fn descriptor(rule: &str) -> Value {
         "exceeds-but-mode-is-warn" => "It asks for more than its boundary allows, which the settings only warn about",
         "unbounded" | "no-operator-group" => "Nothing bounds it",
         "could-not-tell" => "Nobody can tell whether it stays within its boundary",
-        _ => "The policy refuses it or warns about it",
+        "warning" => "The policy admits it with a warning",
+        _ => "The policy refuses it",
     };
     json!({"id": rule, "shortDescription": {"text": short}, "helpUri": concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/check.md")})
 }
