@@ -91,10 +91,12 @@ pub(crate) fn text<'b>(path: &Path, bytes: &'b [u8]) -> Result<&'b str, FileErro
         let column = good.rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len) as u64 + 1;
         FileError { place: Some((line, column)), ..FileError::new(path, "not a text file: neither YAML nor JSON") }
     };
-    if let Some(position) = bytes.iter().position(|byte| *byte == 0) {
-        return Err(not_text(&bytes[..position]));
+    // What is no text is binary; a text with a NUL in it is, too.
+    let good = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+    match bytes[..good].iter().position(|byte| *byte == 0) {
+        Some(nul) => Err(not_text(&bytes[..nul])),
+        None => std::str::from_utf8(bytes).map_err(|_| not_text(&bytes[..good])),
     }
-    std::str::from_utf8(bytes).map_err(|error| not_text(&bytes[..error.valid_up_to()]))
 }
 
 fn json(text: &str) -> Result<Vec<Value>, serde_json::Error> {
@@ -168,6 +170,14 @@ mod tests {
         assert!(parsed("a.yaml", "a: 1\nb:\n  - x\n c: 2\n").unwrap_err().starts_with("a.yaml:4:2: "));
         assert!(parsed("a.json", "{\n  \"a\": }").unwrap_err().starts_with("a.json:2:8: "));
         assert!(parsed("a.yaml", "a: 1\na: 2\n").unwrap_err().starts_with("a.yaml:2:1: duplicate"));
+    }
+
+    #[test]
+    fn what_is_no_text_is_told_with_its_place() {
+        let place = |bytes: &[u8]| text(Path::new("a.yaml"), bytes).unwrap_err().place;
+        assert_eq!(place(b"a: b\nc: \xe9\n"), Some((2, 4)));
+        assert_eq!(place(b"a\n\nb\0\xff"), Some((3, 2)));
+        assert_eq!(place(b"\x89PNG\0"), Some((1, 1)));
     }
 
     #[test]

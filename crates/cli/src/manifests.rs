@@ -92,11 +92,13 @@ impl Manifests {
             Entry::Vacant(free) => _ = free.insert(Found { object, file: Arc::clone(file), laid_over: true }),
             Entry::Occupied(taken) if taken.get().laid_over && taken.get().object != object => {
                 let first = taken.get().file.display();
-                let reason = format!("{said} is in {first} too, and says something else there: check them one at a time");
+                let reason =
+                    format!("{said} is in {first} too, and says something else there: check them one at a time");
                 return Err(FileError::new(file, reason));
             }
             Entry::Occupied(mut taken) => {
-                if let (Some(status), Some(fields)) = (taken.get_mut().object.get_mut("status"), object.as_object_mut()) {
+                if let (Some(status), Some(fields)) = (taken.get_mut().object.get_mut("status"), object.as_object_mut())
+                {
                     fields.entry("status").or_insert_with(|| status.take());
                 }
                 taken.insert(Found { object, file: Arc::clone(file), laid_over: true });

@@ -268,7 +268,8 @@ fn covers(
 
 /// What becomes of each single permission of a rule.
 fn weights(scope: &Scope, rule: &Rule<'_>, bounds: &[Bound], lacked: &[Lacked]) -> Vec<Weight> {
-    let scales: Vec<Scale<'_>> = bounds.iter().zip(lacked).map(|(bound, lacked)| Scale::new(scope, bound, lacked)).collect();
+    let scales: Vec<Scale<'_>> =
+        bounds.iter().zip(lacked).map(|(bound, lacked)| Scale::new(scope, bound, lacked)).collect();
     atoms(std::slice::from_ref(rule))
         .into_iter()
         .map(|atom| Weight {

@@ -8,7 +8,7 @@ use bounds::rule::Rule;
 use bounds::scope::Scope;
 
 use super::explain::{Asked, Bound, Cover, Explained, Weight, together};
-use super::report::{Emitter, Summary, counted, printable};
+use super::report::{Emitter, Summary, counted, one_line, printable};
 use super::verdict::Finding;
 
 /// Writes everything there is to say about each object.
@@ -22,14 +22,14 @@ impl Emitter for Explanation {
 
     fn finish(&mut self, out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
         for problem in &summary.problems {
-            writeln!(out, "not read: {}", printable(&problem.to_string()))?;
+            writeln!(out, "not read: {}", one_line(&problem.to_string()))?;
         }
         Ok(())
     }
 }
 
 fn said(finding: &Finding) -> String {
-    let file = finding.file.display();
+    let file = one_line(&finding.file.to_string_lossy());
     let mut text = format!("{}  {file}:{}\n\n", finding.name, finding.place.line);
     if let Some(explained) = &finding.explained {
         group(&mut text, explained);
@@ -38,7 +38,7 @@ fn said(finding: &Finding) -> String {
         }
         text.push_str("Asked for\n");
         for asked in explained.asked.iter().filter(|asked| !asked.atoms.is_empty()) {
-            permission(&mut text, asked, &explained.boundaries, &file.to_string());
+            permission(&mut text, asked, &explained.boundaries, &file);
         }
     }
     verdict(&mut text, finding);
@@ -65,7 +65,8 @@ fn boundary(text: &mut String, bound: &Bound, of: usize) {
             Some(rules) => counted(rules.len(), "rule"),
             None => "which does not exist, so it gives nothing".to_owned(),
         };
-        text.push_str(&format!("  {}: {} → {}, {rules}\n", grant.scope, grant.binding, grant.role));
+        let through = one_line(&format!("{}: {} → {}", grant.scope, grant.binding, grant.role));
+        text.push_str(&format!("  {through}, {rules}\n"));
         grant.rules.iter().flatten().for_each(|rule| text.push_str(&format!("    {rule}\n")));
     }
     text.push('\n');
@@ -78,12 +79,12 @@ fn permission(text: &mut String, asked: &Asked, bounds: &[Bound], file: &str) {
             "  {file}:{}  {} for account {}, {}{}\n    {rule}\n",
             place.line,
             source.path(),
-            source.account,
+            one_line(&source.account),
             scope,
             lifted(scope, source.section)
         )),
         (None, why) => {
-            let why = why.as_deref().unwrap_or("by what it is");
+            let why = one_line(why.as_deref().unwrap_or("by what it is"));
             text.push_str(&format!("  implied, {scope}: {why}\n    {rule}\n"));
         }
     }
@@ -116,7 +117,7 @@ fn covered(cover: &Cover, bound: &Bound) -> String {
     match cover {
         Cover::Missing => "MISSING".to_owned(),
         Cover::By { grant, rule } => match bound.grants.get(*grant) {
-            Some(grant) => format!("covered by rule {} of {} ({})", rule + 1, grant.role, grant.binding),
+            Some(grant) => one_line(&format!("covered by rule {} of {} ({})", rule + 1, grant.role, grant.binding)),
             None => "covered".to_owned(),
         },
         Cover::Honored => "covered, because it may escalate or bind".to_owned(),

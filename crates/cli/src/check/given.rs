@@ -96,7 +96,7 @@ impl Given {
     fn take(&mut self, object: Object, file: &Arc<Path>) {
         if let Some(judged) = object.judged() {
             self.judged += 1;
-            if judged.namespaced && object.text("/metadata/namespace").is_empty() && self.homeless.is_none() {
+            if judged.namespaced && object.namespace().is_empty() && self.homeless.is_none() {
                 self.homeless = Some((file.to_path_buf(), object.name().to_string()));
             }
         }
@@ -161,9 +161,8 @@ fn looked_up(mut object: Value) -> Option<Value> {
         object["apiVersion"] = OPERATOR_GROUPS.api_version.into();
     }
     let resource = resource_of(&object)?;
-    // An operator in a repository is a candidate; one that an API server has given a uid is there.
-    let is_candidate = *resource == CLUSTER_SERVICE_VERSIONS && text(&object, "/metadata/uid").is_empty();
-    if is_candidate || text(&object, "/metadata/name").is_empty() {
+    // A candidate is not there yet.
+    if objects::is_candidate(&object) || text(&object, "/metadata/name").is_empty() {
         return None;
     }
     if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {

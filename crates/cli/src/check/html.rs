@@ -13,7 +13,8 @@ use bounds::scope::Scope;
 use sha2::{Digest, Sha256};
 
 use super::explain::{Asked, Bound, Cover, Explained, Weight, atoms};
-use super::report::{Emitter, Summary, printable};
+use super::junit::xml as esc;
+use super::report::{Emitter, Summary};
 use super::verdict::{Finding, Status};
 
 const STYLE: &str = include_str!("page.css");
@@ -69,11 +70,6 @@ impl Emitter for Html {
     }
 }
 
-/// A text that stays a text, whatever is in it.
-fn esc(text: &str) -> String {
-    super::junit::xml(&printable(text))
-}
-
 fn digest(content: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(content.as_bytes())))
 }
@@ -83,8 +79,12 @@ fn problems(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     if summary.problems.is_empty() {
         return Ok(());
     }
-    let items: String = summary.problems.iter().map(|problem| format!("<li>{}</li>", esc(&problem.to_string()))).collect();
-    writeln!(out, "<section class=\"problems\" role=\"alert\"><h2><span class=\"badge unknown\">not read</span> This is not the whole</h2><ul>{items}</ul></section>")
+    let items: String =
+        summary.problems.iter().map(|problem| format!("<li>{}</li>", esc(&problem.to_string()))).collect();
+    writeln!(
+        out,
+        "<section class=\"problems\" role=\"alert\"><h2><span class=\"badge unknown\">not read</span> This is not the whole</h2><ul>{items}</ul></section>"
+    )
 }
 
 impl Html {
@@ -146,7 +146,8 @@ impl Html {
 fn boundary(bound: &Bound) -> String {
     let through: Vec<String> =
         bound.grants.iter().map(|grant| format!("{} → {} {}", grant.binding, grant.role, grant.scope)).collect();
-    let holds = if through.is_empty() { "holds nothing here".to_owned() } else { format!("holds {}", through.join("; ")) };
+    let holds =
+        if through.is_empty() { "holds nothing here".to_owned() } else { format!("holds {}", through.join("; ")) };
     format!("<p class=\"by\">Boundary: {} ({}); it {}</p>\n", esc(&bound.said), esc(&bound.by), esc(&holds))
 }
 

@@ -165,7 +165,9 @@ fn unpack(path: &Path, visit: &mut dyn FnMut(Read1)) -> Result<(), FileError> {
         if is_hidden(&inner) || !documents::is_manifest(&inner) || entry.header().entry_type().is_dir() {
             continue;
         }
-        let shown = path.join(inner.components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect::<PathBuf>());
+        let shown = path.join(
+            inner.components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect::<PathBuf>(),
+        );
         if !entry.header().entry_type().is_file() {
             visit(Err(FileError::new(&shown, "a link in an archive, which is not followed")));
             continue;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::report::{Emitter, Summary};
+use super::report::{Emitter, Summary, printable};
 use super::sarif::text;
 use super::verdict::{Finding, Status};
 
@@ -68,10 +68,10 @@ fn outcome(element: &str, kind: &str, finding: &Finding) -> String {
     format!("<{element} type=\"{}\" message=\"{}\">{}</{element}>", xml(kind), xml(first), xml(&body))
 }
 
-/// A text for XML 1.0, in an element or an attribute. Characters that XML cannot hold are replaced.
+/// A text for XML 1.0 or HTML, in an element or an attribute. Characters that they cannot hold are written as escapes.
 pub(super) fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in printable(text).chars() {
         match character {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
@@ -79,9 +79,7 @@ pub(super) fn xml(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' => out.push_str("&#10;"),
-            '\t' => out.push_str("&#9;"),
             '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            control if control.is_control() => out.push('\u{fffd}'),
             other => out.push(other),
         }
     }
@@ -94,6 +92,6 @@ mod tests {
 
     #[test]
     fn no_text_breaks_out_of_xml() {
-        assert_eq!(xml("a<b>&\"'\n\u{1b}\0"), "a&lt;b&gt;&amp;&quot;&#39;&#10;\u{fffd}\u{fffd}");
+        assert_eq!(xml("a<b>&\"'\n\u{1b}\0"), "a&lt;b&gt;&amp;&quot;&#39;&#10;\\u{1b}\\u{0}");
     }
 }

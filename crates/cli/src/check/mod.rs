@@ -95,7 +95,15 @@ pub fn run(
     }
     emitter.start(out)?;
     let mut run = Run {
-        judge: Judge { policy, settings, cluster: Arc::new(cluster), sender: check.sender, namespace, detail },
+        judge: Judge {
+            policy,
+            settings,
+            cluster: Arc::new(cluster),
+            sender: check.sender,
+            namespace,
+            told: check.namespace.is_some(),
+            detail,
+        },
         only: check.only.as_deref(),
         bundles: &given.bundles,
         brought: BTreeMap::new(),
@@ -162,7 +170,8 @@ impl Run<'_> {
         let Some(judged) = object.judged() else { return Ok(()) };
         let mut name = object.name();
         let bundle = self.bundles.of(path);
-        if judged.namespaced && (name.namespace.is_empty() || bundle.is_some()) {
+        let goes_anywhere = bundle.is_some() || (self.judge.told && object.is_candidate());
+        if judged.namespaced && (name.namespace.is_empty() || goes_anywhere) {
             name.namespace.clone_from(&self.judge.namespace);
         }
         if let Some(bundle) = bundle {

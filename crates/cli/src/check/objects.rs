@@ -8,6 +8,8 @@ use serde_json::Value;
 use crate::documents::{self, FileError};
 use crate::manifests;
 
+use super::report::one_line;
+
 /// An object as it stands in a file.
 #[derive(Debug)]
 pub struct Object {
@@ -66,9 +68,10 @@ pub struct Name {
 }
 
 impl fmt::Display for Name {
+    /// On one line, whatever is in the name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let separator = if self.namespace.is_empty() { "" } else { "/" };
-        write!(f, "{} {}{separator}{}", self.kind, self.namespace, self.name)
+        f.write_str(&one_line(&format!("{} {}{separator}{}", self.kind, self.namespace, self.name)))
     }
 }
 
@@ -93,11 +96,26 @@ impl Object {
         text(&self.value, pointer)
     }
 
-    /// The kind, if the policy judges it. The version is the policy's to look at.
+    /// Whether it is an operator that is in no cluster yet: an API server would have given it a uid.
+    #[must_use]
+    pub fn is_candidate(&self) -> bool {
+        is_candidate(&self.value)
+    }
+
+    /// The kind, if the policy judges it. The version is the policy's to look at; of a candidate OLM looks at the kind only.
     #[must_use]
     pub fn judged(&self) -> Option<&'static Judged> {
         let group = self.text("/apiVersion").split_once('/').map_or("", |(group, _)| group);
-        JUDGED.iter().find(|judged| judged.group == group && judged.kind == self.text("/kind"))
+        let is_group = |judged: &Judged| judged.group == group || self.is_candidate();
+        JUDGED.iter().find(|judged| judged.kind == self.text("/kind") && is_group(judged))
+    }
+
+    /// The namespace that it says it is in; empty if it says none. The tools that write bundles fill in a placeholder.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        let namespace = self.text("/metadata/namespace");
+        let is_placeholder = self.is_candidate() && namespace.to_ascii_lowercase().starts_with("placeholder");
+        if is_placeholder { "" } else { namespace }
     }
 
     /// What it is called.
@@ -107,8 +125,13 @@ impl Object {
         if name.is_empty() {
             name = format!("{}*", self.text("/metadata/generateName"));
         }
-        Name { kind: self.text("/kind").to_owned(), namespace: self.text("/metadata/namespace").to_owned(), name }
+        Name { kind: self.text("/kind").to_owned(), namespace: self.namespace().to_owned(), name }
     }
+}
+
+/// Whether an object is an operator that is in no cluster yet.
+pub(super) fn is_candidate(object: &Value) -> bool {
+    object["kind"] == "ClusterServiceVersion" && text(object, "/metadata/uid").is_empty()
 }
 
 /// A text in an object; empty if there is none.

@@ -76,7 +76,10 @@ fn documents(text: &str) -> Vec<Node> {
             }
             Event::MappingEnd | Event::SequenceEnd => open.pop().map(|node| (None, node)),
             Event::Scalar(text, style, ..) => {
-                if open.is_empty() && style == ScalarStyle::Plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL") {
+                if open.is_empty()
+                    && style == ScalarStyle::Plain
+                    && matches!(&*text, "" | "~" | "null" | "Null" | "NULL")
+                {
                     continue;
                 }
                 Some((Some(text.to_string()), Node::new(place, false)))

@@ -93,6 +93,12 @@ pub fn printable(text: &str) -> String {
     out
 }
 
+/// The same on one line: where a line break would begin something of its own.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n")
+}
+
 /// A path as a relative URI: what SARIF and web pages want.
 #[must_use]
 pub fn uri(path: &Path) -> String {

@@ -22,7 +22,10 @@ pub struct Sarif {
 
 impl Emitter for Sarif {
     fn start(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        write!(out, "{{\"$schema\":\"{SCHEMA}\",\"version\":\"2.1.0\",\"runs\":[{{\"columnKind\":\"unicodeCodePoints\",\"results\":[")
+        write!(
+            out,
+            "{{\"$schema\":\"{SCHEMA}\",\"version\":\"2.1.0\",\"runs\":[{{\"columnKind\":\"unicodeCodePoints\",\"results\":["
+        )
     }
 
     fn finding(&mut self, out: &mut dyn Write, finding: &Finding) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::report::{Emitter, Summary, printable};
+use super::report::{Emitter, Summary, one_line, printable};
 use super::verdict::{Finding, Status};
 
 /// Where the second column begins.
@@ -62,7 +62,7 @@ impl Emitter for Table {
         }
         let word = self.paint(finding.status, &format!("{:<9}", finding.status.word()));
         let place = format!("{}:{}", finding.file.display(), finding.place.line);
-        writeln!(out, "{word}  {}  {}", printable(&finding.name.to_string()), printable(&place))?;
+        writeln!(out, "{word}  {}  {}", finding.name, one_line(&place))?;
         if let Some(message) = &finding.message {
             self.below(out, message)?;
         }
@@ -78,7 +78,7 @@ impl Emitter for Table {
     fn finish(&mut self, out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
         for problem in &summary.problems {
             let word = self.paint(Status::Unknown, &format!("{:<9}", "not read"));
-            writeln!(out, "{word}  {}", printable(&problem.to_string()))?;
+            writeln!(out, "{word}  {}", one_line(&problem.to_string()))?;
         }
         writeln!(out, "{}", summary.said())
     }

@@ -14,7 +14,7 @@ use crate::manifests::Manifests;
 use crate::policy::{Policy, PolicyError, ValidationResponse};
 
 use super::explain::{self, Explained};
-use super::objects::{Judged, Name, Object, text};
+use super::objects::{Judged, Name, Object, is_candidate, text};
 use super::places::{Node, Place, Places};
 
 /// How it went.
@@ -124,6 +124,8 @@ pub struct Judge<'p> {
     pub sender: Sender,
     /// Where objects go that say no namespace.
     pub namespace: String,
+    /// Whether somebody said so; then operators go there whatever they say, as OLM has it.
+    pub told: bool,
     /// How much is wanted.
     pub detail: Detail,
 }
@@ -203,6 +205,9 @@ impl Judge<'_> {
     /// The request that would bring the object. An InstallPlan is judged as its approval: that is the moment when somebody
     /// decides, and before it has no steps.
     fn request(&self, object: &mut Value, judged: &Judged, name: &Name) -> Result<Box<RawValue>, PolicyError> {
+        if is_candidate(object) {
+            object["apiVersion"] = "operators.coreos.com/v1alpha1".into();
+        }
         if judged.namespaced {
             object["metadata"]["namespace"] = name.namespace.as_str().into();
         }
@@ -235,11 +240,8 @@ fn paste(request: &RawValue, explained: &Explained, host: &Arc<Host>) -> Option<
     let request: Value = serde_json::from_str(request.get()).ok()?;
     let account = Identity::user_in(&explained.boundaries.first()?.user, Vec::new());
     let (namespace, account) = account.as_service_account()?;
-    let purpose = Purpose {
-        namespace: namespace.to_owned(),
-        account: account.to_owned(),
-        targets: explained.targets.clone(),
-    };
+    let purpose =
+        Purpose { namespace: namespace.to_owned(), account: account.to_owned(), targets: explained.targets.clone() };
     derive::derive(&request["object"], &purpose, host, true).ok().filter(|rbac| !rbac.is_empty())
 }
 
