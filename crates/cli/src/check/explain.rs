@@ -310,12 +310,14 @@ impl<'b> Scale<'b> {
         if self.honored {
             return Cover::Honored;
         }
-        if self.missing.covers(&[atom.to_rule()]) {
-            return Cover::Missing;
-        }
         let covering = self.index.covering(atom);
         let first = self.origins.iter().enumerate().find(|(number, _)| covering[number / 64] >> (number % 64) & 1 == 1);
-        first.map_or(Cover::Review, |(_, origin)| origin.clone())
+        match first {
+            Some((_, origin)) => origin.clone(),
+            // What is missing is compacted: a `*` in it stands for every verb, those that are held included. So it comes last.
+            None if self.missing.covers(&[atom.to_rule()]) => Cover::Missing,
+            None => Cover::Review,
+        }
     }
 }
 
