@@ -91,7 +91,9 @@ fn permission(text: &mut String, asked: &Asked, bounds: &[Bound], file: &str) {
     for (number, bound) in bounds.iter().enumerate() {
         for (cover, rules) in by_cover(&asked.atoms, number) {
             let how = covered(&cover, bound);
-            rules.iter().for_each(|rule| text.push_str(&format!("      {how}: {rule}\n")));
+            for rule in rules {
+                text.push_str(&format!("      {how}: {rule}\n"));
+            }
         }
     }
 }

@@ -88,7 +88,9 @@ impl Given {
             Err(error) => self.problems.push(error),
             Ok((path, objects)) => {
                 let file: Arc<Path> = path.into();
-                objects.into_iter().for_each(|object| self.take(object, &file));
+                for object in objects {
+                    self.take(object, &file);
+                }
             }
         }
     }

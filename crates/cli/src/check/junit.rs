@@ -1,4 +1,4 @@
-//! JUnit's XML, which build servers read: a test case for each object.
+//! `JUnit`'s XML, which build servers read: a test case for each object.
 
 use std::io::{self, Write};
 

@@ -179,7 +179,7 @@ impl Run<'_> {
             if judged.group == bounds::demand::RBAC {
                 // A bundle's RBAC is judged together, when all of it is known.
                 brought.rbac.push(object.value);
-                brought.file = path.to_owned();
+                path.clone_into(&mut brought.file);
                 return Ok(());
             }
             brought.operator.clone_from(&name.name);

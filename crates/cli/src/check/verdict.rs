@@ -147,6 +147,7 @@ pub struct Candidate<'c> {
 
 impl Judge<'_> {
     /// The verdict on an object.
+    #[must_use]
     pub fn judge(&self, candidate: Candidate<'_>) -> Finding {
         let Candidate { mut object, judged, name, file, places } = candidate;
         let mut finding = Finding {
