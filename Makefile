@@ -67,8 +67,23 @@ cluster-tests: ## The manifests of policy-metadata/ on a real API server (needs 
 	  echo "NOT RUN: Go and kubectl are needed to try the manifests on a real API server."; \
 	fi
 
+.PHONY: registry-tests
+registry-tests: annotated-policy.wasm ## Publishing, with a real registry on loopback (needs Go, or Debian's docker-registry)
+	@tests/registry/build.sh >/dev/null
+	cargo test --locked -p operator-bounds-registry --test registry -- --include-ignored
+	@tests/registry/push.sh
+
+.PHONY: reproducible
+reproducible: policy.wasm ## Two clean builds of the module, at two places: the same bytes?
+	cargo build --locked -q -p operator-bounds-build
+	tests/reproducible.sh target/debug/build-policy policy.wasm
+
+.PHONY: release-check
+release-check: toolchain ## Versions agree, workflows are pinned (RELEASE_TAG=v0.1.0: and this may be released)
+	cargo test --locked -q -p operator-bounds-build --test release
+
 .PHONY: lint
-lint: toolchain ## rustfmt, clippy, cargo deny (when installed)
+lint: toolchain release-check ## rustfmt, clippy, cargo deny (when installed)
 	@echo "==> lints"
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -84,14 +99,23 @@ fmt: ## Format everything
 bench: toolchain ## Print sizes, look-ups and ratios; asserts nothing
 	cargo run --locked --release -p bench
 
-policy.wasm: $(CLI) ## The policy, without metadata
-	cp target/policy/wasm32-wasip1/wasm/operator_bounds_policy.wasm $@
+policy.wasm: $(SOURCES) | toolchain ## The policy, without metadata
+	cargo run --locked -q -p operator-bounds-build --bin build-policy -- $@
 	@ls -l $@
 
-annotated-policy.wasm: policy.wasm policy-metadata/metadata.yml ## The policy as it is published (kwctl when on PATH, else built in)
+annotated-policy.wasm: policy.wasm policy-metadata/metadata.yml README.md ## The policy as it is published (kwctl when on PATH, else built in)
 	@if command -v kwctl >/dev/null; then kwctl annotate -m policy-metadata/metadata.yml -u README.md -o $@ policy.wasm; \
 	else cargo run --locked -q -p operator-bounds-annotate --bin annotate-policy -- policy.wasm policy-metadata/metadata.yml $@ --usage README.md; fi
 	@ls -l $@
+
+.PHONY: push
+push: given-registry annotated-policy.wasm ## Publish it: REGISTRY=host/repository:tag (kwctl when on PATH, else built in)
+	@if command -v kwctl >/dev/null; then kwctl push annotated-policy.wasm "registry://$(patsubst registry://%,%,$(REGISTRY))"; \
+	else cargo run --locked -q -p operator-bounds-registry --bin push-policy -- push annotated-policy.wasm "$(REGISTRY)"; fi
+
+.PHONY: given-registry
+given-registry:
+	@[ -n "$(REGISTRY)" ] || { echo "Where to? make push REGISTRY=registry.example.com/policies/operator-bounds:v0.1.0" >&2; exit 2; }
 
 $(CLI): $(SOURCES) | toolchain
 	@echo "==> building the policy and the command line (the first time takes some minutes: it includes a wasm engine)"
