@@ -107,7 +107,8 @@ impl Manifests {
         Ok(())
     }
 
-    fn add(&mut self, document: Value, file: &Arc<Path>, place: &str) -> Result<(), FileError> {
+    /// Adds the objects of a document; the place is for the errors.
+    pub(crate) fn add(&mut self, document: Value, file: &Arc<Path>, place: &str) -> Result<(), FileError> {
         for object in objects(document) {
             let fail = |reason: String| FileError::new(file, format!("{place}: {reason}"));
             let field = |path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);

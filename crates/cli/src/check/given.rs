@@ -21,7 +21,7 @@ use super::input::{Inputs, Read1};
 use super::objects::{self, Object, text};
 
 /// Everything that a verdict may look up.
-const LOOKED_UP: [Resource; 12] = [
+pub(super) const LOOKED_UP: [Resource; 12] = [
     OPERATOR_GROUPS,
     CLUSTER_SERVICE_VERSIONS,
     CLUSTER_ROLE_BINDINGS,

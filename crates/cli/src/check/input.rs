@@ -109,10 +109,14 @@ impl Inputs {
         above.pop();
     }
 
-    /// A bundle image in a registry.
-    #[allow(clippy::unused_self)]
+    /// A bundle image in a registry, pulled once.
     fn pull(&mut self, reference: &Path) -> Result<(), FileError> {
-        Err(FileError::new(reference, "images are not read yet: unpack it, and name the directory"))
+        let name = reference.to_string_lossy();
+        let files = registry::bundle::pull_blocking(&name, &registry::Options::default())
+            .map_err(|error| FileError::new(reference, error))?;
+        let manifests = files.into_iter().filter(|(path, _)| documents::is_manifest(Path::new(path)));
+        self.sources.extend(manifests.map(|(path, bytes)| Source::Memory(reference.join(path), bytes)));
+        Ok(())
     }
 
     /// Reads everything, file by file, always in the same order.

@@ -17,6 +17,7 @@ pub mod places;
 pub mod progress;
 pub mod report;
 pub mod sarif;
+pub mod snapshot;
 pub mod table;
 pub mod verdict;
 

@@ -5,16 +5,15 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
 use clap::Args;
 use operator_bounds::admission::{AdmissionResponse, Request};
-use operator_bounds::documents::{self, FileError};
+use operator_bounds::documents::FileError;
 use operator_bounds::engine::Limits;
 use operator_bounds::host::Exchange;
 use operator_bounds::manifests::Manifests;
 use operator_bounds::policy::Policy;
-use serde_json::Value;
-use serde_json::value::RawValue;
+
+use super::settings::Settings;
 
 #[derive(Args)]
 pub(crate) struct Evaluation {
@@ -22,7 +21,7 @@ pub(crate) struct Evaluation {
     #[arg(long, value_name = "FILE")]
     request_path: PathBuf,
     #[command(flatten)]
-    settings: PolicySettings,
+    settings: Settings,
     /// The cluster: a file or a directory of YAML and JSON manifests, Lists and `.gz` included
     #[arg(long, value_name = "DIR|FILE")]
     cluster: PathBuf,
@@ -34,17 +33,6 @@ pub(crate) struct Evaluation {
     time_limit: u64,
 }
 
-/// The settings, of every command that runs the policy.
-#[derive(Args)]
-pub(crate) struct PolicySettings {
-    /// The policy's settings, as YAML or JSON [default: none, every setting has a default]
-    #[arg(long, value_name = "FILE", conflicts_with = "settings_json")]
-    settings_path: Option<PathBuf>,
-    /// The policy's settings, as JSON
-    #[arg(long, value_name = "JSON")]
-    settings_json: Option<String>,
-}
-
 /// The response to the request, and the look-ups it took.
 pub(crate) fn evaluate(evaluation: &Evaluation) -> anyhow::Result<(AdmissionResponse, Vec<Exchange>)> {
     let request = read_request(&evaluation.request_path)?;
@@ -52,7 +40,7 @@ pub(crate) fn evaluate(evaluation: &Evaluation) -> anyhow::Result<(AdmissionResp
     let seconds = Some(evaluation.time_limit).filter(|&seconds| seconds > 0);
     let limits = Limits { seconds, ..Limits::default() };
     let policy = if evaluation.native { Policy::native()? } else { Policy::embedded(limits)? };
-    let settings = evaluation.settings.read(&policy)?;
+    let settings = evaluation.settings.read_for(&policy)?;
     let host = Arc::new(policy.host(&manifests));
     let response = policy.validate(&request.json, &settings, &host)?;
     Ok((AdmissionResponse::new(&request, response)?, host.exchanges()))
@@ -66,25 +54,4 @@ fn read_request(path: &Path) -> Result<Request, FileError> {
         return Request::parse(Path::new("standard input"), &bytes);
     }
     Request::parse(path, &fs::read(path).map_err(fail)?)
-}
-
-impl PolicySettings {
-    /// The settings, as the policy accepts them.
-    pub(crate) fn read(&self, policy: &Policy) -> anyhow::Result<Box<RawValue>> {
-        let settings = match (&self.settings_path, &self.settings_json) {
-            (Some(path), _) => match documents::read(path)?.as_mut_slice() {
-                [] => Value::Object(serde_json::Map::new()),
-                [settings] => settings.take(),
-                _ => bail!(FileError::new(path, "more than one document")),
-            },
-            (None, Some(json)) => serde_json::from_str(json).context("--settings-json")?,
-            (None, None) => Value::Object(serde_json::Map::new()),
-        };
-        let settings = RawValue::from_string(settings.to_string())?;
-        let checked = policy.validate_settings(&settings)?;
-        if !checked.valid {
-            bail!("the settings are not valid: {}", checked.message.unwrap_or_default());
-        }
-        Ok(settings)
-    }
 }

@@ -1,0 +1,5 @@
+pub(crate) mod answers;
+pub(crate) mod proxy;
+pub(crate) mod refusals;
+pub(crate) mod stage;
+pub(crate) mod webhook;
