@@ -38,6 +38,16 @@ oracle-tests: $(CLI) ## Compare coverage with Kubernetes' own Go code (needs Go)
 	  echo "NOT RUN: Go is not on PATH, so coverage was not compared with Kubernetes' own code. Install Go 1.26."; \
 	fi
 
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+
+.PHONY: html-tests
+html-tests: $(CLI) ## The page of `check --output html` in a real browser (needs Chromium and Node 20)
+	@if [ -n "$(CHROMIUM)" ] && command -v node >/dev/null; then \
+	  OPERATOR_BOUNDS=$(CURDIR)/$(CLI) CHROMIUM=$(CHROMIUM) node --test tests/html/; \
+	else \
+	  echo "NOT RUN: Chromium and Node are needed to try the page in a browser (apt-get install chromium nodejs)."; \
+	fi
+
 CLUSTER ?= $(CURDIR)/.cache/cluster
 OLM_V1 ?= deprecated
 

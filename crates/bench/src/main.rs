@@ -2,6 +2,7 @@
 //!
 //! What is compared is measured in the same run, in turns, so that a busy machine is busy for both.
 
+mod check;
 #[path = "../../../tests/support/mod.rs"]
 mod support;
 
@@ -32,6 +33,7 @@ fn main() -> Result<()> {
         against_the_baseline(&operators, &baseline)?;
         coverage(&corpus)?;
         many_bindings(&operators)?;
+        check::reach(&operators)?;
     }
     if let Some(recordings) = shared("recordings", "OPERATOR_BOUNDS_RECORDINGS") {
         recorded(&recordings)?;

@@ -5,7 +5,6 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::bail;
 use clap::Args;
 use operator_bounds::admission::{AdmissionResponse, Request};
 use operator_bounds::documents::FileError;
@@ -37,15 +36,11 @@ pub(crate) struct Evaluation {
 /// The response to the request, and the look-ups it took.
 pub(crate) fn evaluate(evaluation: &Evaluation) -> anyhow::Result<(AdmissionResponse, Vec<Exchange>)> {
     let request = read_request(&evaluation.request_path)?;
-    let settings = evaluation.settings.read()?;
     let manifests = Arc::new(Manifests::load(&evaluation.cluster)?);
     let seconds = Some(evaluation.time_limit).filter(|&seconds| seconds > 0);
     let limits = Limits { seconds, ..Limits::default() };
     let policy = if evaluation.native { Policy::native()? } else { Policy::embedded(limits)? };
-    let checked = policy.validate_settings(&settings)?;
-    if !checked.valid {
-        bail!("the settings are not valid: {}", checked.message.unwrap_or_default());
-    }
+    let settings = evaluation.settings.read_for(&policy)?;
     let host = Arc::new(policy.host(&manifests));
     let response = policy.validate(&request.json, &settings, &host)?;
     Ok((AdmissionResponse::new(&request, response)?, host.exchanges()))

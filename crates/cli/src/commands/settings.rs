@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use operator_bounds::documents::{self, FileError};
+use operator_bounds::policy::Policy;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -30,5 +31,15 @@ impl Settings {
             (None, None) => Value::Object(serde_json::Map::new()),
         };
         Ok(RawValue::from_string(settings.to_string())?)
+    }
+
+    /// The settings, once the policy has accepted them.
+    pub(crate) fn read_for(&self, policy: &Policy) -> anyhow::Result<Box<RawValue>> {
+        let settings = self.read()?;
+        let checked = policy.validate_settings(&settings)?;
+        if !checked.valid {
+            bail!("the settings are not valid: {}", checked.message.unwrap_or_default());
+        }
+        Ok(settings)
     }
 }
