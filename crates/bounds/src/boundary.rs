@@ -20,6 +20,8 @@ pub struct Boundary {
     pub said: String,
     /// What makes it the boundary: `OperatorGroup team-a/og`.
     pub by: String,
+    /// Whether it bounds an extension of OLM v1, and not an operator of OLM v0.
+    pub of_extension: bool,
 }
 
 impl Boundary {
@@ -30,6 +32,7 @@ impl Boundary {
             identity: Identity::service_account(namespace, name),
             said: format!("ServiceAccount {namespace}/{name}"),
             by,
+            of_extension: false,
         }
     }
 
@@ -41,6 +44,7 @@ impl Boundary {
             identity: Identity::user_in(&user, vec![SYNTHETIC_GROUP.to_owned(), "system:authenticated".to_owned()]),
             said: format!("User {user}"),
             by,
+            of_extension: true,
         }
     }
 
@@ -48,7 +52,8 @@ impl Boundary {
     #[must_use]
     pub fn for_argument(&self) -> String {
         if let Some((namespace, name)) = self.identity.as_service_account() {
-            return format!("serviceaccount {namespace}/{name}");
+            let olm = if self.of_extension { " --olm v1" } else { "" };
+            return format!("serviceaccount {namespace}/{name}{olm}");
         }
         let user = self.identity.user();
         format!("synthetic {}", user.strip_prefix(SYNTHETIC_USER_PREFIX).unwrap_or(user))

@@ -55,15 +55,20 @@ impl fmt::Display for FileError {
 
 /// The documents of a file, in order; empty ones are left out. A name that ends in `.gz` is unpacked first.
 pub fn read(path: &Path) -> Result<Vec<Value>, FileError> {
+    parse(path, &read_bytes(path)?)
+}
+
+/// The bytes of a file. A name that ends in `.gz` is unpacked.
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
     let bytes = fs::read(path).map_err(|error| FileError::new(path, error))?;
-    if has_extension(path, "gz") {
-        let mut unpacked = Vec::new();
-        MultiGzDecoder::new(bytes.as_slice())
-            .read_to_end(&mut unpacked)
-            .map_err(|error| FileError::new(path, format!("cannot be unpacked: {error}")))?;
-        return parse(path, &unpacked);
+    if !has_extension(path, "gz") {
+        return Ok(bytes);
     }
-    parse(path, &bytes)
+    let mut unpacked = Vec::new();
+    MultiGzDecoder::new(bytes.as_slice())
+        .read_to_end(&mut unpacked)
+        .map_err(|error| FileError::new(path, format!("cannot be unpacked: {error}")))?;
+    Ok(unpacked)
 }
 
 /// Parses the content of a file. JSON goes the fast way, and everything else, JSON with comments included, is YAML.

@@ -18,4 +18,5 @@ pub mod policy;
 mod rbac;
 pub mod replay;
 mod selector;
+pub mod syntax;
 mod yaml;

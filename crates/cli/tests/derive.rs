@@ -103,7 +103,7 @@ fn a_synthetic_identity_gets_what_the_operator_holds_and_the_writing_of_its_bund
         "kind: User, name: 'olm:clusterextension:etcd'",
         "resources: [networkpolicies]",
         "resources: [etcdbackups, etcdclusters, etcdrestores]",
-        "resources: [clusterrolebindings, clusterroles, rolebindings, roles]",
+        "resources: [clusterrolebindings, clusterroles]",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }

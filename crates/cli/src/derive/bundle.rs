@@ -1,0 +1,193 @@
+//! What RBAC is derived from: ClusterServiceVersions, the other objects of their bundle, and the ClusterExtension that
+//! installs it.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use flate2::read::MultiGzDecoder;
+use serde_json::Value;
+
+use crate::documents::{self, FileError};
+use crate::manifests;
+use crate::syntax::{self, Node};
+
+/// The largest archive that is unpacked: bundles are images of a few hundred kilobytes.
+const MAX_UNPACKED: u64 = 64 * 1024 * 1024;
+
+/// Everything that was given.
+#[derive(Debug, Default)]
+pub struct Bundle {
+    /// The ClusterServiceVersions.
+    pub csvs: Vec<Object>,
+    /// Everything else that comes with them.
+    pub others: Vec<Object>,
+    /// The ClusterExtension that installs them.
+    pub extension: Option<Object>,
+    /// Whether they say that they need other operators.
+    pub has_dependencies: bool,
+}
+
+/// An object, and where it is written.
+#[derive(Debug)]
+pub struct Object {
+    /// The object.
+    pub value: Value,
+    /// Its file.
+    pub file: PathBuf,
+    /// Its document, and the way to it in there.
+    written: Option<(Rc<Node>, Vec<String>)>,
+}
+
+impl Object {
+    /// An object that is in no file.
+    #[must_use]
+    pub fn unwritten(value: Value) -> Self {
+        Object { value, file: PathBuf::new(), written: None }
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.value["kind"].as_str().unwrap_or_default()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.value["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    /// The line of something in it, where it is known.
+    #[must_use]
+    pub fn line(&self, way: &[&str]) -> Option<usize> {
+        let (document, to) = self.written.as_ref()?;
+        let way: Vec<&str> = to.iter().map(String::as_str).chain(way.iter().copied()).collect();
+        document.at(&way).map(|node| node.line)
+    }
+}
+
+impl Bundle {
+    /// Reads files, directories and archives, and sorts what is in them.
+    pub fn read(paths: &[PathBuf]) -> Result<Self, FileError> {
+        let mut bundle = Bundle::default();
+        for path in paths {
+            for (file, bytes) in files(path)? {
+                bundle.add_file(&file, &bytes)?;
+            }
+        }
+        let Some(first) = paths.first() else { return Ok(bundle) };
+        if !bundle.csvs.is_empty() {
+            return Ok(bundle);
+        }
+        Err(FileError::new(
+            first,
+            match &bundle.extension {
+                Some(extension) => format!(
+                    "ClusterExtension {} installs {} from a catalog: name the bundle of that package too, as a directory or \
+                     an archive",
+                    extension.name(),
+                    package(&extension.value)
+                ),
+                None => "has no ClusterServiceVersion in it".to_owned(),
+            },
+        ))
+    }
+
+    fn add_file(&mut self, file: &Path, bytes: &[u8]) -> Result<(), FileError> {
+        let documents = documents::parse(file, bytes)?;
+        // A text that only one of the parsers reads (several JSON objects in a row) has no lines.
+        let nodes = std::str::from_utf8(bytes).ok().and_then(|text| syntax::parse(text).ok()).unwrap_or_default();
+        let mut nodes: Vec<Option<Rc<Node>>> = nodes.into_iter().map(|node| Some(Rc::new(node))).collect();
+        if nodes.len() != documents.len() {
+            nodes = vec![None; documents.len()];
+        }
+        for (document, node) in documents.into_iter().zip(nodes) {
+            let is_list = document["items"].is_array();
+            for (index, value) in manifests::objects(document).into_iter().enumerate() {
+                let way = if is_list { vec!["items".to_owned(), index.to_string()] } else { Vec::new() };
+                let written = node.clone().map(|node| (node, way));
+                self.add(Object { value, file: file.to_owned(), written })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, object: Object) -> Result<(), FileError> {
+        match object.kind() {
+            "ClusterServiceVersion" => self.csvs.push(object),
+            "ClusterExtension" => {
+                if let Some(first) = &self.extension {
+                    let reason =
+                        format!("ClusterExtension {} beside {}: name one of them", object.name(), first.name());
+                    return Err(FileError::new(&object.file, reason));
+                }
+                self.extension = Some(object);
+            }
+            "" if object.value["dependencies"].is_array() => self.has_dependencies = true,
+            "" => {}
+            _ => self.others.push(object),
+        }
+        Ok(())
+    }
+}
+
+fn package(extension: &Value) -> String {
+    let named = ["/spec/source/catalog/packageName", "/spec/packageName"].iter();
+    let name = named.filter_map(|path| extension.pointer(path)).find_map(Value::as_str);
+    name.map_or_else(|| "a package".to_owned(), |name| format!("package {name}"))
+}
+
+/// The files of a bundle: of a directory or an archive, those in `manifests/` and what it says about dependencies; of a
+/// directory without `manifests/`, its manifests.
+fn files(path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, FileError> {
+    let metadata = fs::metadata(path).map_err(|error| FileError::new(path, error))?;
+    if metadata.is_dir() {
+        return directory(path);
+    }
+    let name = path.to_string_lossy().to_lowercase();
+    if [".tar", ".tar.gz", ".tgz"].iter().any(|ending| name.ends_with(ending)) {
+        return archive(path);
+    }
+    Ok(vec![(path.to_owned(), documents::read_bytes(path)?)])
+}
+
+fn directory(path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, FileError> {
+    let manifests = path.join("manifests");
+    let from = if manifests.is_dir() { &manifests } else { path };
+    let fail = |error: std::io::Error| FileError::new(from, error);
+    let entries = fs::read_dir(from).map_err(fail)?;
+    let mut paths =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(fail)?;
+    paths.retain(|path| documents::is_manifest(path) && path.is_file());
+    paths.sort();
+    paths.extend(Some(path.join("metadata/dependencies.yaml")).filter(|path| path.is_file()));
+    paths.into_iter().map(|path| documents::read_bytes(&path).map(|bytes| (path, bytes))).collect()
+}
+
+/// Nothing is written to disk, so a name in an archive leads nowhere.
+fn archive(path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, FileError> {
+    let fail = |error: std::io::Error| FileError::new(path, format!("cannot be unpacked: {error}"));
+    let file = File::open(path).map_err(|error| FileError::new(path, error))?;
+    let packed = path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("tar"));
+    let reader: Box<dyn Read> = if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let mut archive = tar::Archive::new(reader.take(MAX_UNPACKED));
+    let mut files = Vec::new();
+    for entry in archive.entries().map_err(fail)? {
+        let mut entry = entry.map_err(fail)?;
+        let inner = entry.path().map_err(fail)?.into_owned();
+        if !entry.header().entry_type().is_file() || !documents::is_manifest(&inner) {
+            continue;
+        }
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).map_err(fail)?;
+        files.push((inner, bytes));
+    }
+    let is_in = |file: &Path, directory: &str| file.parent().is_some_and(|parent| parent.ends_with(directory));
+    if files.iter().any(|(file, _)| is_in(file, "manifests")) {
+        files.retain(|(file, _)| is_in(file, "manifests") || file.ends_with("metadata/dependencies.yaml"));
+    }
+    files.sort();
+    Ok(files.into_iter().map(|(inner, bytes)| (path.join(inner), bytes)).collect())
+}
