@@ -19,4 +19,5 @@ mod rbac;
 pub mod replay;
 mod selector;
 pub mod syntax;
+pub mod upgrade_check;
 mod yaml;

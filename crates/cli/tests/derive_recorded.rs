@@ -129,9 +129,10 @@ fn under_olm_v1_it_is_what_the_controller_wrote() {
     let (Some(v0), Some(v1)) = (recorded("v0-own-noaccount"), recorded("v1-install")) else { return };
     let bundle = TempDir::new().unwrap();
     // OLM v1 writes no ClusterServiceVersion. The other OLM has installed the same operator under another name.
-    unpack(bundle.path(), &v0, V0_ITSELF, &["demo2.v0.1.0".to_owned()]);
-    let csv = bundle.path().join("ClusterServiceVersion-demo2.v0.1.0.json");
-    fs::write(&csv, fs::read_to_string(&csv).unwrap().replace("demo2", "demo")).unwrap();
+    let other = TempDir::new().unwrap();
+    unpack(other.path(), &v0, V0_ITSELF, &["demo2.v0.1.0".to_owned()]);
+    let csv = fs::read_to_string(other.path().join("ClusterServiceVersion-demo2.v0.1.0.json")).unwrap();
+    fs::write(bundle.path().join("csv.json"), csv.replace("demo2", "demo")).unwrap();
     unpack(bundle.path(), &v1, V1, &brought("demo"));
     let mut wrote = written(&v1, V1);
     // CRDs and its own books are OLM's.
