@@ -1,9 +1,11 @@
 //! One file for each command: its arguments, and the thin way from them to the library.
 
+mod completion;
 mod derive;
 mod diff;
 mod eval;
 mod evaluation;
+mod man;
 mod session;
 mod upgrade_check;
 
@@ -66,6 +68,19 @@ What the policy looks up, in a dump:
   operator-bounds upgrade-check --from tech-preview --to 4.20 --fix --service-account installer manifests/
   kubectl get clusterextensions -o yaml > now.yaml && operator-bounds upgrade-check --to 4.23 now.yaml")]
     UpgradeCheck(upgrade_check::UpgradeCheck),
+    /// Print the completion script of a shell
+    #[command(after_long_help = "Examples:
+  operator-bounds completion bash > ~/.local/share/bash-completion/completions/operator-bounds
+  operator-bounds completion zsh > ~/.zfunc/_operator-bounds          # with ~/.zfunc in fpath, before compinit
+  operator-bounds completion fish > ~/.config/fish/completions/operator-bounds.fish")]
+    Completion(completion::Completion),
+    /// Write the manual pages
+    #[command(
+        hide = true,
+        after_long_help = "Example:
+  operator-bounds man target/man && man target/man/operator-bounds-derive.1"
+    )]
+    Man(man::Man),
 }
 
 impl Command {
@@ -76,6 +91,8 @@ impl Command {
             Command::Diff(arguments) => diff::run(arguments),
             Command::Derive(arguments) => derive::run(arguments),
             Command::UpgradeCheck(arguments) => upgrade_check::run(arguments),
+            Command::Completion(arguments) => completion::run(arguments),
+            Command::Man(arguments) => man::run(arguments),
         }
     }
 }
