@@ -13,7 +13,7 @@ help: ## Show this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9.-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(CLI) ## See a real operator refused, its RBAC derived, and admitted: no cluster needed
+run: $(CLI) ## See a real operator refused, explained, its RBAC derived and granted, and accepted: no cluster needed
 	@examples/etcd/run.sh "$(CURDIR)/$(CLI)"
 
 .PHONY: test
@@ -38,6 +38,16 @@ oracle-tests: $(CLI) ## Compare coverage with Kubernetes' own Go code (needs Go)
 	  echo "NOT RUN: Go is not on PATH, so coverage was not compared with Kubernetes' own code. Install Go 1.26."; \
 	fi
 
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+
+.PHONY: html-tests
+html-tests: $(CLI) ## The page of `check --output html` in a real browser (needs Chromium and Node 20)
+	@if [ -n "$(CHROMIUM)" ] && command -v node >/dev/null; then \
+	  OPERATOR_BOUNDS=$(CURDIR)/$(CLI) CHROMIUM=$(CHROMIUM) node --test tests/html/; \
+	else \
+	  echo "NOT RUN: Chromium and Node are needed to try the page in a browser (apt-get install chromium nodejs)."; \
+	fi
+
 CLUSTER ?= $(CURDIR)/.cache/cluster
 OLM_V1 ?= deprecated
 
@@ -56,6 +66,23 @@ cluster-tests: ## The manifests of policy-metadata/ on a real API server (needs 
 	else \
 	  echo "NOT RUN: Go and kubectl are needed to try the manifests on a real API server."; \
 	fi
+
+.PHONY: derive-tests
+derive-tests: ## derive proven minimal: real operators on a real API server (needs Go and the corpus)
+	@if command -v go >/dev/null && [ -n "$(CORPUS)" ]; then \
+	  echo "==> 26 operators with exactly what derive prints, and without each single permission of it"; \
+	  cargo test --locked -p test-plane --test derive -- --ignored --nocapture; \
+	else \
+	  echo "NOT RUN: Go and the corpus of real operators (CORPUS=…) are needed to prove that derive is minimal."; \
+	fi
+
+.PHONY: ci-scripts-tests
+ci-scripts-tests: $(CLI) ## The steps of the GitHub action and the pre-commit hook, in repositories made for it
+	@tests/ci.sh "$(CLI)"
+
+.PHONY: man
+man: $(CLI) ## Manual pages, into target/man
+	@$(CLI) man target/man && ls target/man
 
 .PHONY: lint
 lint: toolchain ## rustfmt, clippy, cargo deny (when installed)

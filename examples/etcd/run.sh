@@ -1,25 +1,26 @@
 #!/usr/bin/env bash
-# The main job in three commands: a real operator is refused, the missing RBAC is derived, and it is admitted.
+# A real operator on disk, refused, explained, its RBAC derived and granted, and accepted. Every command can be repeated here.
 set -euo pipefail
-cd "$(dirname "$0")"
+source=$(cd "$(dirname "$0")" && pwd)
 bin=${1:-operator-bounds}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp cluster/team-a.yaml "$work/"
+cp -r "$source/cluster" "$source/etcdoperator.v0.9.4.yaml" "$work"
+cd "$work"
 
-say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-[ -t 1 ] || say() { printf '\n%s\n' "$*"; }
-show() { printf '$ %s\n' "$1"; }
+say() { printf '\n%s\n' "$*"; }
+[ ! -t 1 ] || say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+operator-bounds() { printf '$ operator-bounds %s\n' "$*"; "$bin" "$@"; }
 
-say "1. OLM wants to install etcd 0.9.4 in team-a. Its OperatorGroup names the account installer, which holds less:"
-show "operator-bounds eval --request-path request.json --cluster cluster/ --output text"
-"$bin" eval --request-path request.json --cluster "$work" --output text
+say "1. etcd 0.9.4 for team-a, whose OperatorGroup holds it to the account installer. It asks for more:"
+operator-bounds check etcdoperator.v0.9.4.yaml --cluster cluster/ || true
 
-say "2. The RBAC that is missing:"
-show "operator-bounds derive etcdoperator.v0.9.4.yaml --for serviceaccount team-a/installer --missing --cluster cluster/"
-"$bin" derive etcdoperator.v0.9.4.yaml --for serviceaccount team-a/installer --missing --cluster "$work" | tee "$work/.granted"
+say "2. Only what is missing, ready to apply:"
+printf '$ operator-bounds derive etcdoperator.v0.9.4.yaml --for serviceaccount team-a/installer \\\n'
+printf '    --missing --cluster cluster/ | tee granted.yaml\n'
+"$bin" derive etcdoperator.v0.9.4.yaml --for serviceaccount team-a/installer --missing --cluster cluster/ | tee granted.yaml
 
-say "3. Applied, the same request:"
-mv "$work/.granted" "$work/granted.yaml"
-show "operator-bounds eval --request-path request.json --cluster cluster/ --output text"
-"$bin" eval --request-path request.json --cluster "$work" --output text
+say "3. Granted and checked again:"
+printf '$ cp granted.yaml cluster/      # in a cluster: kubectl apply -f granted.yaml\n'
+cp granted.yaml cluster/
+operator-bounds check etcdoperator.v0.9.4.yaml --cluster cluster/

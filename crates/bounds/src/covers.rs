@@ -217,8 +217,9 @@ impl<'g> Index<'g> {
         }
     }
 
-    /// Which granted rules cover this atom, as bits.
-    pub(crate) fn covering(&self, atom: &Atom<'_>) -> Vec<u64> {
+    /// Which granted rules cover this atom, as bits: the first rule is the lowest bit of the first word.
+    #[must_use]
+    pub fn covering(&self, atom: &Atom<'_>) -> Vec<u64> {
         let mut set = vec![0; self.words];
         let mut with = vec![0; self.words];
         match atom.target {

@@ -39,6 +39,7 @@ pub mod settings;
 pub mod subject;
 pub mod text;
 pub mod verdict;
+pub mod weigh;
 pub mod workload;
 pub mod writes;
 mod yaml;

@@ -73,7 +73,7 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
 
 /// Parses the content of a file. JSON goes the fast way, and everything else, JSON with comments included, is YAML.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Value>, FileError> {
-    let text = std::str::from_utf8(bytes).map_err(|error| FileError::new(path, error))?;
+    let text = text(path, bytes)?;
     match text.trim_start().as_bytes().first() {
         Some(b'{' | b'[') => match json(text) {
             Ok(documents) => Ok(documents),
@@ -81,6 +81,21 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Value>, FileError> {
             Err(_) => yaml(path, text),
         },
         _ => yaml(path, text),
+    }
+}
+
+/// The content of a file as text.
+pub(crate) fn text<'b>(path: &Path, bytes: &'b [u8]) -> Result<&'b str, FileError> {
+    let not_text = |good: &[u8]| {
+        let line = good.split(|byte| *byte == b'\n').count() as u64;
+        let column = good.rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len) as u64 + 1;
+        FileError { place: Some((line, column)), ..FileError::new(path, "not a text file: neither YAML nor JSON") }
+    };
+    // What is no text is binary; a text with a NUL in it is, too.
+    let good = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+    match bytes[..good].iter().position(|byte| *byte == 0) {
+        Some(nul) => Err(not_text(&bytes[..nul])),
+        None => std::str::from_utf8(bytes).map_err(|_| not_text(&bytes[..good])),
     }
 }
 
@@ -117,7 +132,7 @@ fn is_json(path: &Path) -> bool {
     has_extension(path, "json") || path.to_string_lossy().ends_with(".json.gz")
 }
 
-fn has_extension(path: &Path, extension: &str) -> bool {
+pub(crate) fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
@@ -155,6 +170,14 @@ mod tests {
         assert!(parsed("a.yaml", "a: 1\nb:\n  - x\n c: 2\n").unwrap_err().starts_with("a.yaml:4:2: "));
         assert!(parsed("a.json", "{\n  \"a\": }").unwrap_err().starts_with("a.json:2:8: "));
         assert!(parsed("a.yaml", "a: 1\na: 2\n").unwrap_err().starts_with("a.yaml:2:1: duplicate"));
+    }
+
+    #[test]
+    fn what_is_no_text_is_told_with_its_place() {
+        let place = |bytes: &[u8]| text(Path::new("a.yaml"), bytes).unwrap_err().place;
+        assert_eq!(place(b"a: b\nc: \xe9\n"), Some((2, 4)));
+        assert_eq!(place(b"a\n\nb\0\xff"), Some((3, 2)));
+        assert_eq!(place(b"\x89PNG\0"), Some((1, 1)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use wasmtime_provider::{
     EpochDeadlines, ResourceLimits, WasmtimeEngineProviderBuilder, WasmtimeEngineProviderPre, wasmtime,
 };
 
+use crate::cache;
 use crate::host::Host;
 
 /// The policy server counts the time of an evaluation in ticks of a second.
@@ -102,11 +103,15 @@ impl Engine {
     }
 }
 
-/// Compiled code is kept in the user's cache directory, as kwctl does; without one the module is compiled every time.
+/// Compiled code is kept where only the user can write; without such a place the module is compiled every time.
 fn config() -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true);
-    config.cache(Cache::new(CacheConfig::new()).ok());
+    config.cache(cache::directory().and_then(|directory| {
+        let mut kept = CacheConfig::new();
+        kept.with_directory(directory);
+        Cache::new(kept).ok()
+    }));
     config
 }
 

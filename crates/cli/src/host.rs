@@ -4,6 +4,7 @@
 //! [`bounds::cluster::Cluster`]. Both go through the same allow-lists and are recorded alike.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annotate::Metadata;
@@ -266,6 +267,26 @@ fn json<T: Serialize>(value: &T) -> Result<Vec<u8>, HostError> {
 
 fn read<'p, T: Deserialize<'p>>(payload: &'p [u8]) -> Result<T, HostError> {
     serde_json::from_slice(payload).map_err(|error| HostError::Refused(error.to_string()))
+}
+
+impl fmt::Display for Request {
+    /// In words, as the policy's messages say it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Request::List(list) => match &list.namespace {
+                Some(namespace) => write!(f, "list of {}s in namespace {namespace}", list.kind),
+                None => write!(f, "list of {}s", list.kind),
+            },
+            Request::Get(get) => match &get.namespace {
+                Some(namespace) => write!(f, "{} {namespace}/{}", get.kind, get.name),
+                None => write!(f, "{} {}", get.kind, get.name),
+            },
+            Request::CanI(can_i) => {
+                let asked = &can_i.request.resource_attributes;
+                write!(f, "whether {} may {} {}", can_i.request.user, asked.verb, asked.resource)
+            }
+        }
+    }
 }
 
 impl Request {

@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+mod cache;
+pub mod check;
 pub mod derive;
 pub mod diff;
 pub mod documents;

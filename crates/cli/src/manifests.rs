@@ -1,5 +1,6 @@
 //! A cluster on disk: the objects of a directory of manifests, by kind.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,16 @@ struct Name {
 struct Found {
     object: Value,
     file: Arc<Path>,
+    /// Whether it was put over the cluster.
+    laid_over: bool,
+}
+
+impl Name {
+    /// The object in words: `Role team-a/reader`.
+    fn said(&self, kind: &str) -> String {
+        let separator = if self.namespace.is_empty() { "" } else { "/" };
+        format!("{kind} {}{separator}{}", self.namespace, self.name)
+    }
 }
 
 impl Manifests {
@@ -70,6 +81,32 @@ impl Manifests {
         objects.get(&name).map(|found| &found.object)
     }
 
+    /// Puts an object over what is there, as applying it would: the status stays. The same object from two files is an error
+    /// unless both say the same, for nobody can tell which of them is applied last.
+    pub fn lay_over(&mut self, mut object: Value, file: &Arc<Path>) -> Result<(), FileError> {
+        let field = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let kind = Kind { api_version: field("/apiVersion"), kind: field("/kind") };
+        let name = Name { namespace: field("/metadata/namespace"), name: field("/metadata/name") };
+        let said = name.said(&kind.kind);
+        match self.kinds.entry(kind).or_default().entry(name) {
+            Entry::Vacant(free) => _ = free.insert(Found { object, file: Arc::clone(file), laid_over: true }),
+            Entry::Occupied(taken) if taken.get().laid_over && taken.get().object != object => {
+                let first = taken.get().file.display();
+                let reason =
+                    format!("{said} is in {first} too, and says something else there: check them one at a time");
+                return Err(FileError::new(file, reason));
+            }
+            Entry::Occupied(mut taken) => {
+                if let (Some(status), Some(fields)) = (taken.get_mut().object.get_mut("status"), object.as_object_mut())
+                {
+                    fields.entry("status").or_insert_with(|| status.take());
+                }
+                taken.insert(Found { object, file: Arc::clone(file), laid_over: true });
+            }
+        }
+        Ok(())
+    }
+
     fn add(&mut self, document: Value, file: &Arc<Path>, place: &str) -> Result<(), FileError> {
         for object in objects(document) {
             let fail = |reason: String| FileError::new(file, format!("{place}: {reason}"));
@@ -81,10 +118,9 @@ impl Manifests {
                 return Err(fail(format!("{kind} without metadata.name")));
             };
             let name = Name { namespace: field("/metadata/namespace").unwrap_or_default(), name };
-            let said =
-                format!("{kind} {}{}{}", name.namespace, if name.namespace.is_empty() { "" } else { "/" }, name.name);
+            let said = name.said(&kind);
             let of_kind = self.kinds.entry(Kind { api_version, kind }).or_default();
-            if let Some(first) = of_kind.insert(name, Found { object, file: Arc::clone(file) }) {
+            if let Some(first) = of_kind.insert(name, Found { object, file: Arc::clone(file), laid_over: false }) {
                 return Err(fail(format!("{said} is already in {}: keep one of them", first.file.display())));
             }
         }
@@ -94,25 +130,33 @@ impl Manifests {
 
 /// The objects of a document: itself, or the items of a `List` of any kind.
 pub(crate) fn objects(document: Value) -> Vec<Value> {
+    let mut found = Vec::new();
+    take_apart(document, &mut Vec::new(), &mut |_, object| found.push(object));
+    found
+}
+
+/// Hands over the objects of a document one by one, each with its way there: the positions in the lists around it.
+pub(crate) fn take_apart(document: Value, way: &mut Vec<usize>, found: &mut dyn FnMut(&[usize], Value)) {
     let Some(item_kind) = document["kind"].as_str().and_then(|kind| kind.strip_suffix("List")).map(str::to_owned)
     else {
-        return vec![document];
+        return found(way, document);
     };
     let mut list = match document {
         Value::Object(list) if item_kind.is_empty() || list.contains_key("items") => list,
-        other => return vec![other],
+        other => return found(way, other),
     };
     let api_version = list.remove("apiVersion").unwrap_or_default();
-    let Some(Value::Array(items)) = list.remove("items") else { return Vec::new() };
-    let fill = |mut item: Value| {
+    let Some(Value::Array(items)) = list.remove("items") else { return };
+    for (position, mut item) in items.into_iter().enumerate() {
         // The API server leaves apiVersion and kind out of the items of a typed list.
         if let (false, Value::Object(fields)) = (item_kind.is_empty(), &mut item) {
             fields.entry("apiVersion").or_insert_with(|| api_version.clone());
             fields.entry("kind").or_insert_with(|| item_kind.clone().into());
         }
-        item
-    };
-    items.into_iter().map(fill).flat_map(objects).collect()
+        way.push(position);
+        take_apart(item, way, found);
+        way.pop();
+    }
 }
 
 /// The manifests at or below a path, sorted. A link back to a directory that is already being read is not followed.

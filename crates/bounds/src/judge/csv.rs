@@ -1,16 +1,15 @@
 //! ClusterServiceVersion: bounded by the active group of its namespace.
 
-use crate::borrowed::{self, Operator};
-use crate::boundary::{self, Boundary, Bounds};
+use crate::borrowed::Operator;
+use crate::boundary::{self, Bounds};
 use crate::cluster::{CLUSTER_SERVICE_VERSIONS, Get};
 use crate::context::Context;
 use crate::csv::ClusterServiceVersion;
-use crate::demand::{self, Demand};
-use crate::excess::{Judged, bounded, grants_of};
-use crate::grant::{Grant, Reach, held};
+use crate::excess::{Judged, bounded};
 use crate::group::Group;
 use crate::lookups::parse;
 use crate::verdict::{Admitted, Refusal};
+use crate::weigh::{Weighed, weigh};
 
 use super::{Verdict, namespace_of, read_new, read_old};
 
@@ -49,7 +48,7 @@ fn install(
         Bounds::Bounded(group, boundaries) => {
             let targets = group.targets(&cx.lookups)?;
             let operator = Operator { csv, before, namespace, targets: &targets, may_replace };
-            let (demands, grants) = weigh(cx, &operator, &boundaries)?;
+            let Weighed { demands, grants, .. } = weigh(cx, &operator, &boundaries)?;
             let judged = Judged {
                 what: format!("ClusterServiceVersion {namespace}/{}", csv.metadata.said_name()),
                 demands,
@@ -60,25 +59,6 @@ fn install(
             Ok(Admitted("bounded"))
         }
     }
-}
-
-/// Everything the operator asks for, and what each boundary holds: the bindings are read once for both.
-pub(super) fn weigh<'r>(
-    cx: &Context<'_>,
-    operator: &Operator<'r>,
-    boundaries: &[Boundary],
-) -> Result<(Vec<Demand<'r>>, Vec<Grant>), Refusal> {
-    let mut demands = demand::of_csv(&cx.lookups, operator.csv, operator.namespace, operator.targets)?;
-    let mut identities: Vec<_> = boundaries.iter().map(|boundary| boundary.identity.clone()).collect();
-    identities.extend(operator.accounts());
-    // The operator's own accounts count in every scope, so the one cluster-wide list of RoleBindings serves everything.
-    let mut held = held(&cx.lookups, &identities, Reach::Everywhere)?;
-    let borrowed = borrowed::demands(cx, operator, &held, boundaries.len())?;
-    demands.extend(borrowed);
-    // Of the boundaries only what counts in a judged scope is looked up any further.
-    held.retain(|held| held.scope.namespace().is_none() || demands.iter().any(|demand| demand.scope == held.scope));
-    let grants = grants_of(cx, &held, boundaries.len())?;
-    Ok((demands, grants))
 }
 
 /// Whether the original is where the copy says, with the same permissions. Anyone can forge a label.

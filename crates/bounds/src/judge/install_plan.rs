@@ -18,8 +18,9 @@ use crate::plan::{self, Manifest, Piece, Step};
 use crate::rule::Rule;
 use crate::scope::Scope;
 use crate::verdict::{Admitted, Refusal};
+use crate::weigh::weigh;
 
-use super::{Verdict, csv, namespace_of, read_new, read_old, said, subscription};
+use super::{Verdict, namespace_of, read_new, read_old, said, subscription};
 
 object! {
     #[derive(Debug, Default)]
@@ -124,7 +125,7 @@ impl<'p> Plan<'p> {
         for csv in &csvs {
             let namespace = self.namespace;
             let operator = Operator { csv, before: None, namespace, targets: &targets, may_replace: true };
-            demands.extend(csv::weigh(cx, &operator, boundaries)?.0);
+            demands.extend(weigh(cx, &operator, boundaries)?.demands);
         }
         let names: Vec<String> = csvs.iter().map(|csv| csv.metadata.said_name()).collect();
         let brings = if names.is_empty() { String::new() } else { format!(" (brings {})", names.join(", ")) };

@@ -13,7 +13,7 @@ use bounds::scope::Scope;
 use bounds::writes;
 use clap::Args;
 use operator_bounds::derive::bundle::{Bundle, Object};
-use operator_bounds::derive::manifest::Manifests as Applied;
+use operator_bounds::derive::manifest::{self, Manifests as Applied};
 use operator_bounds::derive::need::Needs;
 use operator_bounds::derive::v1::Sender;
 use operator_bounds::derive::{self, Installer, Whom, roles, unused, v0, v1};
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
     let manifests = arguments.cluster.as_deref().map(Manifests::load).transpose()?.unwrap_or_default();
     let host = Policy::native()?.host(&Arc::new(manifests));
     let lookups = Lookups::new(&host);
-    let name = role_name(&whom, &bundle);
+    let name = manifest::name(&whom, &bundle);
     if arguments.unused {
         if let (Whom::Account { namespace, .. }, Installer::Group(_)) = (&whom, &installer) {
             bundle.csvs.extend(unused::installed(&lookups, namespace)?);
@@ -266,14 +266,5 @@ fn warn_of_writes(needs: &Needs, installer: &Installer) {
              is warn or off: {}",
             lines.join("; ")
         );
-    }
-}
-
-/// `installer-etcdoperator.v0.9.4`; of several operators, the account's name.
-fn role_name(whom: &Whom, bundle: &Bundle) -> String {
-    match (whom, bundle.csvs.as_slice()) {
-        (Whom::Synthetic { extension }, _) => format!("olm-clusterextension-{extension}"),
-        (Whom::Account { name, .. }, [csv]) if !csv.name().is_empty() => format!("{name}-{}", csv.name()),
-        (Whom::Account { name, .. }, _) => format!("{name}-operators"),
     }
 }

@@ -21,12 +21,8 @@ pub(crate) struct Evaluation {
     /// The admission request, or a whole AdmissionReview, as JSON; `-` for standard input
     #[arg(long, value_name = "FILE")]
     request_path: PathBuf,
-    /// The policy's settings, as YAML or JSON [default: none, every setting has a default]
-    #[arg(long, value_name = "FILE", conflicts_with = "settings_json")]
-    settings_path: Option<PathBuf>,
-    /// The policy's settings, as JSON
-    #[arg(long, value_name = "JSON")]
-    settings_json: Option<String>,
+    #[command(flatten)]
+    settings: PolicySettings,
     /// The cluster: a file or a directory of YAML and JSON manifests, Lists and `.gz` included
     #[arg(long, value_name = "DIR|FILE")]
     cluster: PathBuf,
@@ -38,18 +34,25 @@ pub(crate) struct Evaluation {
     time_limit: u64,
 }
 
+/// The settings, of every command that runs the policy.
+#[derive(Args)]
+pub(crate) struct PolicySettings {
+    /// The policy's settings, as YAML or JSON [default: none, every setting has a default]
+    #[arg(long, value_name = "FILE", conflicts_with = "settings_json")]
+    settings_path: Option<PathBuf>,
+    /// The policy's settings, as JSON
+    #[arg(long, value_name = "JSON")]
+    settings_json: Option<String>,
+}
+
 /// The response to the request, and the look-ups it took.
 pub(crate) fn evaluate(evaluation: &Evaluation) -> anyhow::Result<(AdmissionResponse, Vec<Exchange>)> {
     let request = read_request(&evaluation.request_path)?;
-    let settings = read_settings(evaluation)?;
     let manifests = Arc::new(Manifests::load(&evaluation.cluster)?);
     let seconds = Some(evaluation.time_limit).filter(|&seconds| seconds > 0);
     let limits = Limits { seconds, ..Limits::default() };
     let policy = if evaluation.native { Policy::native()? } else { Policy::embedded(limits)? };
-    let checked = policy.validate_settings(&settings)?;
-    if !checked.valid {
-        bail!("the settings are not valid: {}", checked.message.unwrap_or_default());
-    }
+    let settings = evaluation.settings.read(&policy)?;
     let host = Arc::new(policy.host(&manifests));
     let response = policy.validate(&request.json, &settings, &host)?;
     Ok((AdmissionResponse::new(&request, response)?, host.exchanges()))
@@ -65,15 +68,23 @@ fn read_request(path: &Path) -> Result<Request, FileError> {
     Request::parse(path, &fs::read(path).map_err(fail)?)
 }
 
-fn read_settings(evaluation: &Evaluation) -> anyhow::Result<Box<RawValue>> {
-    let settings = match (&evaluation.settings_path, &evaluation.settings_json) {
-        (Some(path), _) => match documents::read(path)?.as_mut_slice() {
-            [] => Value::Object(serde_json::Map::new()),
-            [settings] => settings.take(),
-            _ => bail!(FileError::new(path, "more than one document")),
-        },
-        (None, Some(json)) => serde_json::from_str(json).context("--settings-json")?,
-        (None, None) => Value::Object(serde_json::Map::new()),
-    };
-    Ok(RawValue::from_string(settings.to_string())?)
+impl PolicySettings {
+    /// The settings, as the policy accepts them.
+    pub(crate) fn read(&self, policy: &Policy) -> anyhow::Result<Box<RawValue>> {
+        let settings = match (&self.settings_path, &self.settings_json) {
+            (Some(path), _) => match documents::read(path)?.as_mut_slice() {
+                [] => Value::Object(serde_json::Map::new()),
+                [settings] => settings.take(),
+                _ => bail!(FileError::new(path, "more than one document")),
+            },
+            (None, Some(json)) => serde_json::from_str(json).context("--settings-json")?,
+            (None, None) => Value::Object(serde_json::Map::new()),
+        };
+        let settings = RawValue::from_string(settings.to_string())?;
+        let checked = policy.validate_settings(&settings)?;
+        if !checked.valid {
+            bail!("the settings are not valid: {}", checked.message.unwrap_or_default());
+        }
+        Ok(settings)
+    }
 }

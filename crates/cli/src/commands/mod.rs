@@ -1,5 +1,6 @@
 //! One file for each command: its arguments, and the thin way from them to the library.
 
+mod check;
 mod completion;
 mod derive;
 mod diff;
@@ -19,6 +20,21 @@ const NOT_COVERED: u8 = 1;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Judge every object of files, directories and bundles, before anything touches a cluster
+    ///
+    /// Each object is judged as the policy would judge it in the cluster, with everything that is given applied. Exit code 0
+    /// when nothing is refused, 1 when something is, and 2 when it could not be told.
+    #[command(after_long_help = "Examples:
+  operator-bounds check operators/ --cluster dump/
+  operator-bounds check bundle.tar.gz --namespace team-a --cluster dump/ --output html --output-file report.html
+  operator-bounds check deploy/ --output github
+  operator-bounds check deploy/ --explain etcdoperator.v0.9.4
+  kustomize build deploy/ | operator-bounds check -
+
+What the policy looks up, in a dump:
+  kubectl get -A -o yaml operatorgroups,csv,ns,sa > dump/olm.yaml       (OLM v1: clusterextensions,ns,sa)
+  kubectl get -A -o yaml roles,rolebindings,clusterroles,clusterrolebindings > dump/rbac.yaml")]
+    Check(check::Check),
     /// Evaluate one admission request and print the AdmissionResponse as JSON
     ///
     /// Exit code 0 when it was evaluated, whatever the verdict, and 2 when it could not be.
@@ -86,6 +102,7 @@ What the policy looks up, in a dump:
 impl Command {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         match self {
+            Command::Check(arguments) => check::run(arguments),
             Command::Eval(arguments) => eval::run(arguments),
             Command::Session(arguments) => session::run(arguments),
             Command::Diff(arguments) => diff::run(arguments),

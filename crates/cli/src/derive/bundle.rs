@@ -1,20 +1,15 @@
 //! What RBAC is derived from: ClusterServiceVersions, the other objects of their bundle, and the ClusterExtension that
 //! installs it.
 
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
+use crate::check::input::{Inputs, Read1};
 use crate::documents::{self, FileError};
 use crate::manifests;
 use crate::syntax::{self, Node};
-
-/// The largest archive that is unpacked: bundles are images of a few hundred kilobytes.
-const MAX_UNPACKED: u64 = 64 * 1024 * 1024;
 
 /// Everything that was given.
 #[derive(Debug, Default)]
@@ -139,55 +134,19 @@ fn package(extension: &Value) -> String {
     name.map_or_else(|| "a package".to_owned(), |name| format!("package {name}"))
 }
 
-/// The files of a bundle: of a directory or an archive, those in `manifests/` and what it says about dependencies; of a
-/// directory without `manifests/`, its manifests.
+/// The files of a bundle: those in `manifests/`, and what it says about dependencies; where there is no `manifests/`, all.
 fn files(path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, FileError> {
-    let metadata = fs::metadata(path).map_err(|error| FileError::new(path, error))?;
-    if metadata.is_dir() {
-        return directory(path);
-    }
-    let name = path.to_string_lossy().to_lowercase();
-    if [".tar", ".tar.gz", ".tgz"].iter().any(|ending| name.ends_with(ending)) {
-        return archive(path);
-    }
-    Ok(vec![(path.to_owned(), documents::read_bytes(path)?)])
-}
-
-fn directory(path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, FileError> {
-    let manifests = path.join("manifests");
-    let from = if manifests.is_dir() { &manifests } else { path };
-    let fail = |error: std::io::Error| FileError::new(from, error);
-    let entries = fs::read_dir(from).map_err(fail)?;
-    let mut paths =
-        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(fail)?;
-    paths.retain(|path| documents::is_manifest(path) && path.is_file());
-    paths.sort();
-    paths.extend(Some(path.join("metadata/dependencies.yaml")).filter(|path| path.is_file()));
-    paths.into_iter().map(|path| documents::read_bytes(&path).map(|bytes| (path, bytes))).collect()
-}
-
-/// Nothing is written to disk, so a name in an archive leads nowhere.
-fn archive(path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, FileError> {
-    let fail = |error: std::io::Error| FileError::new(path, format!("cannot be unpacked: {error}"));
-    let file = File::open(path).map_err(|error| FileError::new(path, error))?;
-    let packed = path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("tar"));
-    let reader: Box<dyn Read> = if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-    let mut archive = tar::Archive::new(reader.take(MAX_UNPACKED));
-    let mut files = Vec::new();
-    for entry in archive.entries().map_err(fail)? {
-        let mut entry = entry.map_err(fail)?;
-        let inner = entry.path().map_err(fail)?.into_owned();
-        if !entry.header().entry_type().is_file() || !documents::is_manifest(&inner) {
-            continue;
-        }
-        let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes).map_err(fail)?;
-        files.push((inner, bytes));
-    }
+    let mut problems = Vec::new();
+    let inputs = Inputs::find(&[path.to_owned()], &mut problems);
+    let mut files: Vec<Read1> = problems.into_iter().map(Err).collect();
+    inputs.each(&mut |read| files.push(read));
+    let of = |read: &Read1| match read {
+        Ok((file, _)) => file.clone(),
+        Err(error) => error.path.clone(),
+    };
     let is_in = |file: &Path, directory: &str| file.parent().is_some_and(|parent| parent.ends_with(directory));
-    if files.iter().any(|(file, _)| is_in(file, "manifests")) {
-        files.retain(|(file, _)| is_in(file, "manifests") || file.ends_with("metadata/dependencies.yaml"));
+    if files.iter().any(|read| is_in(&of(read), "manifests")) {
+        files.retain(|read| is_in(&of(read), "manifests") || of(read).ends_with("metadata/dependencies.yaml"));
     }
-    files.sort();
-    Ok(files.into_iter().map(|(inner, bytes)| (path.join(inner), bytes)).collect())
+    files.into_iter().collect()
 }

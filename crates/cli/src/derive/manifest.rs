@@ -7,6 +7,7 @@ use bounds::scope::Scope;
 use serde_json::{Value, json};
 
 use super::Whom;
+use super::bundle::Bundle;
 use super::roles::Role;
 use crate::yaml::scalar;
 
@@ -114,6 +115,16 @@ impl Manifests<'_> {
                 json!({"apiGroup": RBAC, "kind": "User", "name": format!("{SYNTHETIC_USER_PREFIX}{extension}")})
             }
         }
+    }
+}
+
+/// The name of the roles: `installer-etcdoperator.v0.9.4`; of several operators, after the account.
+#[must_use]
+pub fn name(whom: &Whom, bundle: &Bundle) -> String {
+    match (whom, bundle.csvs.as_slice()) {
+        (Whom::Synthetic { extension }, _) => format!("olm-clusterextension-{extension}"),
+        (Whom::Account { name, .. }, [csv]) if !csv.name().is_empty() => format!("{name}-{}", csv.name()),
+        (Whom::Account { name, .. }, _) => format!("{name}-operators"),
     }
 }
 

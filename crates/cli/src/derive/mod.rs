@@ -17,12 +17,14 @@ pub mod v0;
 pub mod v1;
 
 use bounds::boundary::{SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX};
-use bounds::cluster::LookupError;
+use bounds::cluster::{Cluster, LookupError};
 use bounds::grant::{Grant, Reach, held};
 use bounds::lookups::Lookups;
 use bounds::subject::Identity;
+use serde_json::Value;
 
-use bundle::Bundle;
+use bundle::{Bundle, Object};
+use manifest::Manifests;
 use need::Needs;
 
 /// Who gets the RBAC.
@@ -90,6 +92,15 @@ pub fn needs(bundle: &Bundle, installer: &Installer, lookups: &Lookups<'_>) -> R
         Installer::Group(group) => v0::needs(bundle, group, lookups),
         Installer::Extension(extension) => v1::needs(bundle, extension, lookups),
     }
+}
+
+/// What an OperatorGroup's account lacks for one operator, as YAML; empty when it lacks nothing.
+pub fn lacking(csv: Value, whom: &Whom, group: v0::Group, cluster: &dyn Cluster) -> Result<String, DeriveError> {
+    let lookups = Lookups::new(cluster);
+    let bundle = Bundle { csvs: vec![Object::unwritten(csv)], ..Bundle::default() };
+    let needs = v0::needs(&bundle, &group, &lookups)?;
+    let roles = roles::of(&needs, &grant(&lookups, whom)?);
+    Ok(Manifests { whom, name: manifest::name(whom, &bundle), with_account: false, roles: &roles }.yaml())
 }
 
 /// What the identity holds, everywhere, groups included.

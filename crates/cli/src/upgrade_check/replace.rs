@@ -10,6 +10,9 @@ use crate::documents::FileError;
 /// the file that is replaced, unless that leads out of `root`.
 pub fn replace(path: &Path, before: &[u8], after: &[u8], root: &Path) -> Result<(), FileError> {
     let fail = |error: std::io::Error| FileError::new(path, error);
+    if !path.is_file() {
+        return Err(FileError::new(path, "is no file of its own: unpack it to change it"));
+    }
     let real = path.canonicalize().map_err(fail)?;
     let root = root.canonicalize().map_err(fail)?;
     let inside = if root.is_dir() { &root } else { root.parent().unwrap_or(&root) };

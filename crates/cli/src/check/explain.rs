@@ -1,0 +1,366 @@
+//! The whole way to the verdict on a ClusterServiceVersion: which group, which boundaries, what they hold and through which
+//! bindings, what is asked for and where, what covers it and what does not. Every step is the policy's own function.
+
+use std::collections::BTreeMap;
+
+use bounds::admission::AdmissionRequest;
+use bounds::authority::Authority;
+use bounds::borrowed::Operator;
+use bounds::boundary::{self, Boundary, Bounds};
+use bounds::compact::compact;
+use bounds::context::Context;
+use bounds::covers::Index;
+use bounds::csv::ClusterServiceVersion;
+use bounds::demand::{Demand, DemandedRules};
+use bounds::grant::Held;
+use bounds::group::Targets;
+use bounds::lookups::{Lookups, Rules, is_plain};
+use bounds::rule::{Atom, Rule};
+use bounds::scope::Scope;
+use bounds::settings::{Escalation, Settings};
+use bounds::verdict::Refusal;
+use bounds::weigh::{Weighed, weigh};
+
+use crate::host::Host;
+
+use super::places::{Node, Place};
+
+/// Where the rules of a ClusterServiceVersion are.
+const STRATEGY: [&str; 3] = ["spec", "install", "spec"];
+
+/// The way to a verdict.
+#[derive(Debug)]
+pub struct Explained {
+    /// The OperatorGroup: `OperatorGroup team-a/og`.
+    pub group: String,
+    /// What it targets.
+    pub targets: Targets,
+    /// What bounds the operator: all of these.
+    pub boundaries: Vec<Bound>,
+    /// What the operator asks for, in the order of the ClusterServiceVersion.
+    pub asked: Vec<Asked>,
+}
+
+/// An identity that bounds, and what it holds.
+#[derive(Debug)]
+pub struct Bound {
+    /// The same for a person: `ServiceAccount team-a/installer`.
+    pub said: String,
+    /// What makes it the boundary.
+    pub by: String,
+    /// The user name.
+    pub user: String,
+    /// The groups.
+    pub groups: Vec<String>,
+    /// What gives it rights where something is asked for.
+    pub grants: Vec<Granted>,
+}
+
+/// A binding, and the role behind it.
+#[derive(Debug)]
+pub struct Granted {
+    /// Where it holds.
+    pub scope: Scope,
+    /// `RoleBinding installer`.
+    pub binding: String,
+    /// `Role team-a/installer`.
+    pub role: String,
+    /// The rules; none if there is no such role.
+    pub rules: Option<Vec<Rule<'static>>>,
+}
+
+/// A rule that is asked for in a scope.
+#[derive(Debug)]
+pub struct Asked {
+    /// Where.
+    pub scope: Scope,
+    /// Where in the ClusterServiceVersion; nothing for what is implied.
+    pub source: Option<Source>,
+    /// Where that is in the file.
+    pub place: Place,
+    /// Why it is asked for, where the object does not say so itself.
+    pub why: Option<String>,
+    /// The rule.
+    pub rule: Rule<'static>,
+    /// What becomes of each single permission in it.
+    pub atoms: Vec<Weight>,
+}
+
+/// A rule of a ClusterServiceVersion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// `permissions` or `clusterPermissions`.
+    pub section: &'static str,
+    /// Which entry.
+    pub entry: usize,
+    /// Which rule of it.
+    pub rule: usize,
+    /// For which account.
+    pub account: String,
+}
+
+/// A single permission on the scale.
+#[derive(Debug)]
+pub struct Weight {
+    /// The permission, as a rule of its own.
+    pub rule: Rule<'static>,
+    /// For each boundary, what covers it.
+    pub covered: Vec<Cover>,
+}
+
+/// What covers a permission.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cover {
+    /// Nothing.
+    Missing,
+    /// The rule of this number of the grant of this number.
+    By {
+        /// The position in [`Bound::grants`].
+        grant: usize,
+        /// The position of the rule.
+        rule: usize,
+    },
+    /// `escalate` or `bind`, which the settings honour.
+    Honored,
+    /// The API server said so.
+    Review,
+}
+
+impl Weight {
+    /// Whether some boundary does not hold it.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        self.covered.contains(&Cover::Missing)
+    }
+}
+
+impl Asked {
+    /// What of it is missing, compacted.
+    #[must_use]
+    pub fn missing(&self) -> Vec<Rule<'_>> {
+        together(self.atoms.iter().filter(|weight| weight.is_missing()))
+    }
+}
+
+/// Single permissions as rules again.
+pub(super) fn together<'w>(weights: impl Iterator<Item = &'w Weight>) -> Vec<Rule<'w>> {
+    compact(weights.flat_map(|weight| atoms(std::slice::from_ref(&weight.rule))))
+}
+
+/// The single permissions of rules.
+pub(super) fn atoms<'r>(rules: &'r [Rule<'_>]) -> Vec<Atom<'r>> {
+    Index::new(&[]).uncovered(rules)
+}
+
+impl Source {
+    /// `spec.install.spec.permissions[0].rules[2]`.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("{}.{}[{}].rules[{}]", STRATEGY.join("."), self.section, self.entry, self.rule)
+    }
+
+    fn way(&self) -> Vec<String> {
+        let start = STRATEGY.iter().map(|step| (*step).to_owned());
+        let rest = [self.section.to_owned(), self.entry.to_string(), "rules".to_owned(), self.rule.to_string()];
+        start.chain(rest).collect()
+    }
+}
+
+impl Explained {
+    /// The same, with the place of each rule in its file.
+    #[must_use]
+    pub(super) fn with_places(mut self, node: Option<&Node>, object: Place) -> Self {
+        for asked in &mut self.asked {
+            let found = asked.source.as_ref().and_then(|source| node?.at(&source.way()));
+            asked.place = found.map_or(object, |node| node.place);
+        }
+        self
+    }
+}
+
+/// Explains the verdict on a request for a ClusterServiceVersion. Nothing where nothing bounds it, or where the verdict came
+/// before its permissions were looked at.
+#[must_use]
+pub fn csv(request: &str, settings: &str, host: &Host) -> Option<Explained> {
+    let request = AdmissionRequest::read(request).ok()?;
+    let settings = Settings::read(settings).ok()?;
+    let csv: ClusterServiceVersion<'_> = bounds::json::read(request.object?.get(), "object").ok()?;
+    let cx = Context::new(&request, &settings, Lookups::new(host));
+    explain(&cx, &csv).ok().flatten()
+}
+
+fn explain(cx: &Context<'_>, csv: &ClusterServiceVersion<'_>) -> Result<Option<Explained>, Refusal> {
+    let namespace = cx.request.namespace.as_str();
+    let name = csv.metadata.said_name();
+    let Bounds::Bounded(group, boundaries) = boundary::of_operator(cx, namespace, &name)? else { return Ok(None) };
+    let targets = group.targets(&cx.lookups)?;
+    let may_replace = csv.copied_from(namespace).is_none();
+    let operator = Operator { csv, before: None, namespace, targets: &targets, may_replace };
+    let weighed = weigh(cx, &operator, &boundaries)?;
+    let bounds: Vec<Bound> = boundaries
+        .iter()
+        .enumerate()
+        .map(|(number, boundary)| bound(cx, boundary, &weighed.held, number))
+        .collect::<Result<_, _>>()?;
+    let mut asked = Vec::new();
+    for demand in &weighed.demands {
+        let covers = covers(cx, demand, &boundaries, &weighed)?;
+        for (number, rule) in demand.rules.iter().enumerate() {
+            asked.push(Asked {
+                scope: demand.scope.clone(),
+                source: source(csv, &demand.rules, number),
+                place: Place::START,
+                why: demand.why.clone(),
+                rule: rule.clone().into_owned(),
+                atoms: weights(&demand.scope, rule, &bounds, &covers),
+            });
+        }
+    }
+    Ok(Some(Explained { group: group.to_string(), targets, boundaries: bounds, asked }))
+}
+
+fn bound(cx: &Context<'_>, boundary: &Boundary, held: &[Held], number: usize) -> Result<Bound, Refusal> {
+    let mine = held.iter().filter(|held| held.identity == number && is_plain(&held.role.name));
+    let grants = mine
+        .map(|held| {
+            let rules: Option<Rules> = cx.lookups.role(&held.role)?;
+            Ok(Granted {
+                scope: held.scope.clone(),
+                binding: format!("{} {}", held.binding_kind(), held.binding()?.name),
+                role: held.role.to_string(),
+                rules: rules.map(|rules| rules.to_vec()),
+            })
+        })
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    Ok(Bound {
+        said: boundary.said.clone(),
+        by: boundary.by.clone(),
+        user: boundary.identity.user().to_owned(),
+        groups: boundary.identity.groups().to_vec(),
+        grants,
+    })
+}
+
+/// The rules of a demand that each boundary lacks, by the policy's own scale, and whether it is honoured as a whole.
+struct Lacked {
+    missing: Vec<Rule<'static>>,
+    honored: bool,
+}
+
+fn covers(
+    cx: &Context<'_>,
+    demand: &Demand<'_>,
+    boundaries: &[Boundary],
+    weighed: &Weighed<'_>,
+) -> Result<Vec<Lacked>, Refusal> {
+    let escalation = cx.settings.operator_groups.escalation;
+    let each = boundaries.iter().zip(&weighed.grants).map(|(boundary, grant)| {
+        let authority = Authority { identity: &boundary.identity, grant };
+        let honored = escalation == Escalation::Honor
+            && !demand.honored.is_empty()
+            && authority.holds(cx, &demand.scope, &demand.honored)?;
+        let shortfall = authority.shortfall(cx, std::slice::from_ref(demand), escalation)?;
+        let missing = shortfall.excess.into_values().flatten().map(Rule::into_owned).collect();
+        Ok(Lacked { missing, honored })
+    });
+    each.collect()
+}
+
+/// What becomes of each single permission of a rule.
+fn weights(scope: &Scope, rule: &Rule<'_>, bounds: &[Bound], lacked: &[Lacked]) -> Vec<Weight> {
+    let scales: Vec<Scale<'_>> =
+        bounds.iter().zip(lacked).map(|(bound, lacked)| Scale::new(scope, bound, lacked)).collect();
+    atoms(std::slice::from_ref(rule))
+        .into_iter()
+        .map(|atom| Weight {
+            rule: atom.to_rule().into_owned(),
+            covered: scales.iter().map(|scale| scale.weigh(&atom)).collect(),
+        })
+        .collect()
+}
+
+/// A boundary's rules in one scope.
+struct Scale<'b> {
+    /// Where each rule of the index comes from.
+    origins: Vec<Cover>,
+    index: Index<'b>,
+    missing: Index<'b>,
+    honored: bool,
+}
+
+impl<'b> Scale<'b> {
+    fn new(scope: &Scope, bound: &'b Bound, lacked: &'b Lacked) -> Self {
+        let holds = |grant: &Granted| grant.scope == Scope::Cluster || grant.scope == *scope;
+        let here = bound.grants.iter().enumerate().filter(|(_, grant)| holds(grant));
+        let rules: Vec<(Cover, &Rule<'static>)> = here
+            .flat_map(|(number, grant)| {
+                let rules = grant.rules.iter().flatten().enumerate();
+                rules.map(move |(rule, found)| (Cover::By { grant: number, rule }, found))
+            })
+            .collect();
+        Scale {
+            index: Index::new(rules.iter().map(|(_, rule)| *rule).collect::<Vec<_>>()),
+            origins: rules.into_iter().map(|(origin, _)| origin).collect(),
+            missing: Index::new(&lacked.missing),
+            honored: lacked.honored,
+        }
+    }
+
+    fn weigh(&self, atom: &Atom<'_>) -> Cover {
+        if self.honored {
+            return Cover::Honored;
+        }
+        let covering = self.index.covering(atom);
+        let first = self.origins.iter().enumerate().find(|(number, _)| covering[number / 64] >> (number % 64) & 1 == 1);
+        match first {
+            Some((_, origin)) => origin.clone(),
+            // What is missing is compacted: a `*` in it stands for every verb, those that are held included. So it comes last.
+            None if self.missing.covers(&[atom.to_rule()]) => Cover::Missing,
+            None => Cover::Review,
+        }
+    }
+}
+
+/// Where a demanded rule stands in the ClusterServiceVersion: its rules are borrowed from there.
+fn source(csv: &ClusterServiceVersion<'_>, rules: &DemandedRules<'_>, number: usize) -> Option<Source> {
+    let DemandedRules::Declared(rules) = rules else { return None };
+    let strategy = csv.strategy();
+    let sections = [("permissions", &strategy.permissions), ("clusterPermissions", &strategy.cluster_permissions)];
+    for (section, permissions) in sections {
+        for (entry, permission) in permissions.iter().enumerate() {
+            if std::ptr::eq(permission.rules.as_ptr().cast::<u8>(), rules.as_ptr().cast::<u8>()) {
+                let account = permission.service_account_name.to_string();
+                return Some(Source { section, entry, rule: number, account });
+            }
+        }
+    }
+    None
+}
+
+/// What is missing where, for reports: one entry for each rule of the ClusterServiceVersion that asks for too much.
+#[derive(Debug)]
+pub struct Missing {
+    /// Where it stands.
+    pub place: Place,
+    /// In words: where it would hold, and the rules.
+    pub text: String,
+}
+
+impl Explained {
+    /// Everything that is missing, by place.
+    #[must_use]
+    pub fn missing(&self) -> Vec<Missing> {
+        let mut by_place: BTreeMap<(Place, Option<&str>), Vec<String>> = BTreeMap::new();
+        for asked in &self.asked {
+            for rule in asked.missing() {
+                let line = format!("{}: {rule}", asked.scope);
+                by_place.entry((asked.place, asked.why.as_deref())).or_default().push(line);
+            }
+        }
+        let told = |((place, why), lines): ((Place, Option<&str>), Vec<String>)| Missing {
+            place,
+            text: why.map(|why| format!("({why})")).into_iter().fold(lines.join("\n"), |text, why| text + "\n" + &why),
+        };
+        by_place.into_iter().map(told).collect()
+    }
+}
