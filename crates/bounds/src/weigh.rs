@@ -20,11 +20,7 @@ pub struct Weighed<'r> {
 }
 
 /// Everything the operator asks for, and what each boundary holds: the bindings are read once for both.
-pub fn weigh<'r>(
-    cx: &Context<'_>,
-    operator: &Operator<'r>,
-    boundaries: &[Boundary],
-) -> Result<Weighed<'r>, Refusal> {
+pub fn weigh<'r>(cx: &Context<'_>, operator: &Operator<'r>, boundaries: &[Boundary]) -> Result<Weighed<'r>, Refusal> {
     let mut demands = demand::of_csv(&cx.lookups, operator.csv, operator.namespace, operator.targets)?;
     let mut identities: Vec<_> = boundaries.iter().map(|boundary| boundary.identity.clone()).collect();
     identities.extend(operator.accounts());

@@ -146,16 +146,24 @@ fn bundle() -> TempDir {
     for directory in ["manifests", "metadata", "tests"] {
         fs::create_dir(bundle.path().join(directory)).unwrap();
     }
-    fs::copy(example().join("etcdoperator.v0.9.4.yaml"), bundle.path().join("manifests/etcd.clusterserviceversion.yaml")).unwrap();
+    fs::copy(
+        example().join("etcdoperator.v0.9.4.yaml"),
+        bundle.path().join("manifests/etcd.clusterserviceversion.yaml"),
+    )
+    .unwrap();
     let rbac = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: scraper}\nrules:\n\
-                - {apiGroups: [''], resources: [endpoints/restricted], verbs: [create]}\n---\n\
+                - {apiGroups: [example.com], resources: [widgets], verbs: [scrape]}\n---\n\
                 apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: scrapers}\n\
                 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}\n\
                 subjects: [{kind: ServiceAccount, name: prometheus, namespace: monitoring}]\n---\n\
                 apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: reader}\nrules:\n\
                 - {nonResourceURLs: [/metrics], verbs: [get]}\n";
     fs::write(bundle.path().join("manifests/rbac.yaml"), rbac).unwrap();
-    fs::write(bundle.path().join("metadata/dependencies.yaml"), "dependencies:\n- {type: olm.package, value: {packageName: other}}\n").unwrap();
+    fs::write(
+        bundle.path().join("metadata/dependencies.yaml"),
+        "dependencies:\n- {type: olm.package, value: {packageName: other}}\n",
+    )
+    .unwrap();
     fs::write(bundle.path().join("tests/config.yaml"), "not: [ a manifest of the bundle\n").unwrap();
     bundle
 }
@@ -175,9 +183,9 @@ fn a_bundle_brings_rbac_and_dependencies_and_each_rule_says_where_it_comes_from(
     let bundle = bundle();
     let derived = derive_bundle(bundle.path(), &FOR);
     for expected in [
-        "# Role scraper of the bundle, rbac.yaml, line 5\n- apiGroups: ['']\n  resources: [endpoints/restricted]\n  verbs: [create]\n",
+        "# Role scraper of the bundle, rbac.yaml, line 5\n- apiGroups: [example.com]\n  resources: [widgets]\n  verbs: [scrape]\n",
         "# ClusterRoleBinding scrapers of the bundle, which gives what ClusterRole reader holds, rbac.yaml, line 17\n",
-        "- nonResourceURLs: [/metrics]\n  verbs: [get]\n",
+        "- nonResourceURLs: ['/metrics']\n  verbs: [get]\n",
         "# OLM writes a Subscription for each operator that this one depends on\n",
         "  resources: [clusterrolebindings]\n  resourceNames: [scrapers]\n  verbs: [get, patch]\n",
         "# CSV permissions of service account etcd-operator, line 25\n",
@@ -203,19 +211,28 @@ fn an_extension_says_for_whom_and_where() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("extension.yaml");
     let extension = |account: &str| {
-        format!("apiVersion: olm.operatorframework.io/v1\nkind: ClusterExtension\nmetadata: {{name: etcd}}\nspec:\n  namespace: etcd-ns\n\
-                 {account}  source: {{sourceType: Catalog, catalog: {{packageName: etcd}}}}\n")
+        format!(
+            "apiVersion: olm.operatorframework.io/v1\nkind: ClusterExtension\nmetadata: {{name: etcd}}\nspec:\n  namespace: etcd-ns\n\
+                 {account}  source: {{sourceType: Catalog, catalog: {{packageName: etcd}}}}\n"
+        )
     };
     fs::write(&path, extension("")).unwrap();
     let extension_path = path.to_str().unwrap();
     let synthetic = derive_bundle(Path::new("etcdoperator.v0.9.4.yaml"), &[extension_path]);
     assert!(synthetic.contains("kind: User, name: 'olm:clusterextension:etcd'"), "{synthetic}");
-    assert!(synthetic.contains("kind: Role\nmetadata:\n  name: olm-clusterextension-etcd\n  namespace: etcd-ns\n"), "{synthetic}");
-    assert!(!synthetic.contains("finalizers") && !synthetic.contains("watch]"), "{synthetic}");
+    assert!(
+        synthetic.contains("kind: Role\nmetadata:\n  name: olm-clusterextension-etcd\n  namespace: etcd-ns\n"),
+        "{synthetic}"
+    );
+    assert!(!synthetic.contains("finalizers") && !synthetic.contains("[list, watch]"), "{synthetic}");
     fs::write(&path, extension("  serviceAccount: {name: installer}\n")).unwrap();
     let account = derive_bundle(Path::new("etcdoperator.v0.9.4.yaml"), &[extension_path, "--release", "4.20"]);
     assert!(account.contains("- {kind: ServiceAccount, name: installer, namespace: etcd-ns}"), "{account}");
-    for expected in ["resources: [clusterextensions/finalizers]\n  resourceNames: [etcd]", "verbs: [delete, get, patch, update]", "verbs: [list, watch]"] {
+    for expected in [
+        "resources: [clusterextensions/finalizers]\n  resourceNames: [etcd]",
+        "verbs: [delete, get, patch, update]",
+        "verbs: [list, watch]",
+    ] {
         assert!(account.contains(expected), "{expected}: {account}");
     }
     let output = run(&["derive", extension_path]);
@@ -267,15 +284,22 @@ fn a_binding_to_a_role_that_nobody_has_shown_is_an_error() {
     let output = run(&["derive", bundle.path().to_str().unwrap(), FOR[0], FOR[1], FOR[2]]);
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("RoleBinding admins of the bundle refers to ClusterRole admin") && error.contains("--cluster"), "{error}");
+    assert!(
+        error.contains("RoleBinding admins of the bundle refers to ClusterRole admin") && error.contains("--cluster"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_mode_that_the_operator_does_not_support_brings_a_warning() {
-    let output = run(&["derive", "etcdoperator.v0.9.4.yaml", FOR[0], FOR[1], FOR[2], "--install-mode", "AllNamespaces"]);
+    let output =
+        run(&["derive", "etcdoperator.v0.9.4.yaml", FOR[0], FOR[1], FOR[2], "--install-mode", "AllNamespaces"]);
     assert!(output.status.success());
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("does not support AllNamespaces") && error.contains("OwnNamespace, SingleNamespace"), "{error}");
+    assert!(
+        error.contains("does not support AllNamespaces") && error.contains("OwnNamespace, SingleNamespace"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -34,10 +34,20 @@ const WITHOUT: &str = "# team a\napiVersion: olm.operatorframework.io/v1\nkind: 
 #[test]
 fn a_removed_field_is_in_the_way_upward_and_a_missing_one_downward() {
     for (text, to, code, words) in [
-        (WITH, "4.23", 1, "a.yaml:8:3: blocks: ClusterExtension foo: spec.serviceAccount is set, and 4.23 does not have the field"),
+        (
+            WITH,
+            "4.23",
+            1,
+            "a.yaml:8:3: blocks: ClusterExtension foo: spec.serviceAccount is set, and 4.23 does not have the field",
+        ),
         (WITHOUT, "4.23", 0, "1 ClusterExtensions: 0 in the way of 4.23"),
         (WITH, "4.20", 0, "0 in the way of 4.20"),
-        (WITHOUT, "4.20", 1, "a.yaml:2:1: blocks: ClusterExtension foo: spec.serviceAccount is not set, and 4.20 requires it"),
+        (
+            WITHOUT,
+            "4.20",
+            1,
+            "a.yaml:2:1: blocks: ClusterExtension foo: spec.serviceAccount is not set, and 4.20 requires it",
+        ),
         (WITH, "4.22", 0, "note: ClusterExtension foo: 4.22 ignores spec.serviceAccount"),
         (WITHOUT, "tech-preview", 0, "0 in the way of tech-preview"),
     ] {
@@ -64,7 +74,8 @@ fn fixing_changes_the_field_and_no_other_byte_and_then_nothing_is_in_the_way() {
     let list = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n {\"apiVersion\": \"olm.operatorframework.io/v1\", \"kind\": \
                 \"ClusterExtension\", \"metadata\": {\"name\": \"bar\"}, \"spec\": {\"serviceAccount\": {\"name\": \"x\"}, \"namespace\": \"n\"}}]}\n";
     let other = "apiVersion: v1\nkind:   ConfigMap\nmetadata: {name: 'ClusterExtension'}\n---\n";
-    let repository = repository(&[("deep/a.yaml", &format!("{other}{WITH}")), ("b.json", list), ("c.yaml", "not: [ yaml\n")]);
+    let repository =
+        repository(&[("deep/a.yaml", &format!("{other}{WITH}")), ("b.json", list), ("c.yaml", "not: [ yaml\n")]);
     let (exit, said) = run(repository.path(), &["--to", "4.23", "--fix", "."]);
     assert_eq!(exit, 0, "{said}");
     assert!(said.contains("2 fixed"), "{said}");
@@ -82,7 +93,8 @@ fn fixing_changes_the_field_and_no_other_byte_and_then_nothing_is_in_the_way() {
 #[test]
 fn what_cannot_be_read_is_named_and_nobody_can_tell() {
     let template = "apiVersion: olm.operatorframework.io/v1\nkind: ClusterExtension\nspec: {{- toYaml .Values.spec | nindent 2 }}\n";
-    let repository = repository(&[("templates/a.yaml", template), ("other.yaml", "{{ if .Values.x }}\n"), ("b.yaml", WITHOUT)]);
+    let repository =
+        repository(&[("templates/a.yaml", template), ("other.yaml", "{{ if .Values.x }}\n"), ("b.yaml", WITHOUT)]);
     let (exit, said) = run(repository.path(), &["--to", "4.23", "."]);
     assert_eq!(exit, 2, "{said}");
     assert!(said.contains("templates/a.yaml:3:") && said.contains("if it is a template"), "{said}");
@@ -101,7 +113,11 @@ fn programs_get_json() {
     assert_eq!(exit, 1);
     let report: Value = serde_json::from_str(&said).unwrap();
     let finding = &report["findings"][0];
-    assert_eq!((&finding["extension"], &finding["line"], &finding["blocks"]), (&"foo".into(), &8.into(), &true.into()), "{said}");
+    assert_eq!(
+        (&finding["extension"], &finding["line"], &finding["blocks"]),
+        (&"foo".into(), &8.into(), &true.into()),
+        "{said}"
+    );
 }
 
 #[cfg(unix)]
