@@ -69,11 +69,11 @@ cluster-tests: ## The manifests of policy-metadata/ on a real API server (needs 
 
 .PHONY: derive-tests
 derive-tests: ## derive proven minimal: real operators on a real API server (needs Go and the corpus)
-	@if command -v go >/dev/null && [ -n "$(CORPUS)" ]; then \
+	@if command -v go >/dev/null && command -v kubectl >/dev/null && [ -n "$(CORPUS)" ]; then \
 	  echo "==> 26 operators with exactly what derive prints, and without each single permission of it"; \
 	  cargo test --locked -p test-plane --test derive -- --ignored --nocapture; \
 	else \
-	  echo "NOT RUN: Go and the corpus of real operators (CORPUS=…) are needed to prove that derive is minimal."; \
+	  echo "NOT RUN: Go, kubectl and the corpus of real operators (CORPUS=…) are needed to prove that derive is minimal."; \
 	fi
 
 .PHONY: ci-scripts-tests

@@ -56,7 +56,7 @@ echo "replicas: 2" >values.yaml
 git add -A
 git commit -qm "an operator"
 expect 1 "::error file=" "$root/ci/check.sh"
-grep -qF 'asks for more than ServiceAccount team-a/installer' "$work/out" || fail "does not say why"
+grep -qF 'line=31,col=11' "$work/out" || fail "does not say where"
 [ ! -e pwned ] || fail "a file name was run as a command"
 operator-bounds derive operators/*.yaml --for serviceaccount team-a/installer >cluster/granted.yaml
 git add -A

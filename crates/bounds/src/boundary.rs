@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::glob;
 use crate::group::{self, Group};
+use crate::message::shell;
 use crate::subject::Identity;
 use crate::verdict::Refusal;
 
@@ -53,10 +54,10 @@ impl Boundary {
     pub fn for_argument(&self) -> String {
         if let Some((namespace, name)) = self.identity.as_service_account() {
             let olm = if self.of_extension { " --olm v1" } else { "" };
-            return format!("serviceaccount {namespace}/{name}{olm}");
+            return format!("serviceaccount {}{olm}", shell(&format!("{namespace}/{name}")));
         }
         let user = self.identity.user();
-        format!("synthetic {}", user.strip_prefix(SYNTHETIC_USER_PREFIX).unwrap_or(user))
+        format!("synthetic {}", shell(user.strip_prefix(SYNTHETIC_USER_PREFIX).unwrap_or(user)))
     }
 }
 
@@ -141,7 +142,8 @@ fn missing_account(group: &Group, account: &str) -> Refusal {
         "account-missing",
         format!(
             "ServiceAccount {namespace}/{account}, which bounds everything in {group}, does not exist, so nothing new \
-             is admitted under it. Create it with: kubectl create serviceaccount --namespace {namespace} {account}"
+             is admitted under it. Create it with: kubectl create serviceaccount --namespace {namespace} {}",
+            shell(account)
         ),
     )
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use bounds::extension::ClusterExtension;
 use bounds::group::Targets;
 use bounds::lookups::Lookups;
@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
         })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let needs = derive::needs(&bundle, &installer, &lookups).context(shown(&arguments.paths))?;
+    let needs = derive::needs(&bundle, &installer, &lookups)?;
     warn_of_writes(&needs, &installer);
     let held = if arguments.missing { derive::grant(&lookups, &whom)? } else { Default::default() };
     let roles = roles::of(&needs, &held);
@@ -135,10 +135,6 @@ pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
         Output::Json => serde_json::to_string_pretty(&applied.json())?,
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn shown(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// For whom, and what installs: by the arguments, and by the extension where there is one.

@@ -2,11 +2,9 @@
 //! it gives.
 
 use bounds::demand;
-use bounds::json;
 use bounds::lookups::{Lookups, RoleKey};
 use bounds::rule::Rule;
 use bounds::scope::Scope;
-use serde_json::Value;
 
 use super::DeriveError;
 use super::bundle::{Bundle, Object};
@@ -36,7 +34,7 @@ fn said(object: &Object) -> String {
 
 /// The rules of a role, each with its line; everything if it takes in other roles.
 fn role(needs: &mut Needs, object: &Object, scope: &Scope, what: &str) -> Result<(), DeriveError> {
-    for (index, rule) in rules(&object.value)?.into_iter().enumerate() {
+    for (index, rule) in rules(object)?.into_iter().enumerate() {
         let line = object.line(&["rules", &index.to_string()]).map(|line| (file(object), line));
         needs.add(scope, rule, Origin { what: what.to_owned(), line });
     }
@@ -56,9 +54,9 @@ fn file(object: &Object) -> Option<String> {
     object.file.file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
-fn rules(role: &Value) -> Result<Vec<Rule<'static>>, DeriveError> {
-    let text = role["rules"].to_string();
-    let rules: Option<Vec<Rule<'_>>> = json::read(&text, "rules")?;
+fn rules(role: &Object) -> Result<Vec<Rule<'static>>, DeriveError> {
+    let text = role.value["rules"].to_string();
+    let rules: Option<Vec<Rule<'_>>> = role.read(&text, "rules")?;
     Ok(rules.into_iter().flatten().map(Rule::into_owned).collect())
 }
 

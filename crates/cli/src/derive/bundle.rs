@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use bounds::json;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::check::input::{Inputs, Read1};
@@ -57,9 +59,25 @@ impl Object {
     /// The line of something in it, where it is known.
     #[must_use]
     pub fn line(&self, way: &[&str]) -> Option<usize> {
+        self.node(way).map(|node| node.line)
+    }
+
+    fn node(&self, way: &[&str]) -> Option<&Node> {
         let (document, to) = self.written.as_ref()?;
         let way: Vec<&str> = to.iter().map(String::as_str).chain(way.iter().copied()).collect();
-        document.at(&way).map(|node| node.line)
+        document.at(&way)
+    }
+
+    /// Reads a part of it, as text; an error names the file, the line and the column.
+    pub(super) fn read<'t, T: Deserialize<'t>>(&self, text: &'t str, root: &str) -> Result<T, FileError> {
+        json::read(text, root).map_err(|error| {
+            let path = error.path.replace('[', ".").replace(']', "");
+            let mut way: Vec<&str> = path.split('.').collect();
+            // Of something that is missing, the place where it should be.
+            while self.node(&way).is_none() && way.pop().is_some() {}
+            let place = self.node(&way).map(|node| (node.line as u64, node.column as u64));
+            FileError { place, ..FileError::new(&self.file, error) }
+        })
     }
 }
 

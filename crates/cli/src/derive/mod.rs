@@ -27,6 +27,8 @@ use bundle::{Bundle, Object};
 use manifest::Manifests;
 use need::Needs;
 
+use crate::documents::FileError;
+
 /// Who gets the RBAC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whom {
@@ -71,8 +73,8 @@ pub enum Installer {
 #[derive(Debug, thiserror::Error)]
 pub enum DeriveError {
     /// An object cannot be read.
-    #[error("cannot be read: {0}")]
-    Unreadable(#[from] bounds::json::Unreadable),
+    #[error(transparent)]
+    File(#[from] FileError),
     /// Something in the cluster cannot be read.
     #[error(transparent)]
     Lookup(#[from] LookupError),

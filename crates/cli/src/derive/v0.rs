@@ -7,7 +7,6 @@
 use bounds::csv::ClusterServiceVersion;
 use bounds::demand::{self, DemandedRules, RBAC};
 use bounds::group::Targets;
-use bounds::json;
 use bounds::lookups::Lookups;
 use bounds::rule::Rule;
 use bounds::scope::Scope;
@@ -59,7 +58,7 @@ pub(super) fn needs(bundle: &Bundle, group: &Group, lookups: &Lookups<'_>) -> Re
 /// What the operator will hold, declared and implied: the policy's own account of it.
 fn held(needs: &mut Needs, csv: &Object, group: &Group, lookups: &Lookups<'_>) -> Result<(), DeriveError> {
     let text = csv.value.to_string();
-    let parsed: ClusterServiceVersion<'_> = json::read(&text, "")?;
+    let parsed: ClusterServiceVersion<'_> = csv.read(&text, "")?;
     for demand in demand::of_csv(lookups, &parsed, &group.namespace, &group.targets)? {
         match (&demand.rules, &demand.why) {
             (DemandedRules::Declared(rules), _) => {

@@ -2,7 +2,6 @@
 
 use bounds::demand::RBAC;
 use bounds::group::Targets;
-use bounds::json;
 use bounds::lookups::Lookups;
 use bounds::rule::Rule;
 use bounds::scope::Scope;
@@ -119,7 +118,7 @@ impl Install<'_> {
         scope: &Scope,
     ) -> Result<(), DeriveError> {
         let text = permission["rules"].to_string();
-        let rules: Option<Vec<Rule<'_>>> = json::read(&text, "rules")?;
+        let rules: Option<Vec<Rule<'_>>> = csv.read(&text, &format!("spec.install.spec.{list}[{position}].rules"))?;
         let entry = Entry::new(list, position, permission["serviceAccountName"].as_str().unwrap_or_default());
         for (index, rule) in rules.iter().flatten().enumerate() {
             self.needs.add(scope, rule.clone(), entry.of_rule(csv, index));

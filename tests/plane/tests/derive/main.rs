@@ -20,8 +20,6 @@ use bounds::group::Targets;
 use bounds::lookups::Lookups;
 use bounds::rule::{Rule, Target};
 use bounds::scope::Scope;
-use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use olm::Install;
 use operator_bounds::derive::bundle::{Bundle, Object};
 use operator_bounds::derive::{self, Installer, roles, v0};
@@ -30,7 +28,6 @@ use real::Real;
 use serde_json::{Value, json};
 use server::{Held, Paper, Path, Refused};
 use test_plane::Plane;
-use tokio::runtime::Runtime;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// Operators that ask for more single permissions than this have whole rules taken away instead.
@@ -107,14 +104,13 @@ fn what_is_derived_is_enough_and_nothing_of_it_is_too_much() {
         println!("NOT RUN: ../shared/corpus is not there");
         return;
     };
-    let runtime = Runtime::new().unwrap();
+    let directory = tempfile::TempDir::new().unwrap();
     let plane = Plane::start(&["--olm-v1", "none"]).unwrap();
-    let config = runtime.block_on(config(&plane));
-    let mut admin = Real::administrator(&runtime, &config);
+    let mut admin = Real::administrator(&plane, directory.path());
     let policy = Policy::native().unwrap();
     let mut total = Figures::default();
     for operator in &operators {
-        let figures = prove(operator, &policy, &mut admin, &config);
+        let figures = prove(operator, &policy, &mut admin);
         println!(
             "{} ({:?}): {} rules; {} taken away: {} refused by the API server's rules, {} by the policy; {} on the real server",
             operator.name,
@@ -200,11 +196,6 @@ fn brought() -> Vec<Value> {
         json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "brought-scraper"}, "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "brought-scraper"}, "subjects": account}),
         json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "brought-reader"}, "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "brought-reader"}, "subjects": account}),
     ]
-}
-
-async fn config(plane: &Plane) -> Config {
-    let file = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap()
 }
 
 impl<'o> Trial<'o> {
@@ -315,7 +306,7 @@ enum Who {
     Policy(String),
 }
 
-fn prove(operator: &Operator, policy: &Policy, admin: &mut Real<'_>, config: &Config) -> Figures {
+fn prove(operator: &Operator, policy: &Policy, admin: &mut Real) -> Figures {
     let trial = Trial::new(operator, 0);
     let derived = trial.derived(policy);
     assert_eq!(trial.on_paper(policy, &derived), Ok(()), "{}", operator.name);
@@ -331,14 +322,14 @@ fn prove(operator: &Operator, policy: &Policy, admin: &mut Real<'_>, config: &Co
             Ok(()) => panic!("{}: nobody misses {:?}", operator.name, pieces[number]),
         }
     }
-    assert_eq!(on_the_real_server(&trial, policy, admin, config, &derived), Ok(()), "{}", operator.name);
+    assert_eq!(on_the_real_server(&trial, policy, admin, &derived), Ok(()), "{}", operator.name);
     figures.on_the_real_server += 1;
     let step = (derived.len() / SAMPLES).max(1);
     for (run, number) in (0..derived.len()).step_by(step).enumerate() {
         let trial = Trial::new(operator, run + 1);
         let mut rest = trial.derived(policy);
         let taken = rest.remove(number);
-        let real = on_the_real_server(&trial, policy, admin, config, &rest);
+        let real = on_the_real_server(&trial, policy, admin, &rest);
         assert_eq!(real, trial.on_paper(policy, &rest), "{} without {taken:?}", operator.name);
         assert!(real.is_err());
         figures.on_the_real_server += 1;
@@ -361,8 +352,7 @@ fn pieces(rules: &[(Scope, Rule<'static>)]) -> Vec<(Scope, Rule<'static>)> {
 fn on_the_real_server(
     trial: &Trial<'_>,
     policy: &Policy,
-    admin: &mut Real<'_>,
-    config: &Config,
+    admin: &mut Real,
     rules: &[(Scope, Rule<'static>)],
 ) -> Result<(), Who> {
     let mut held: Held = BTreeMap::new();
@@ -374,7 +364,7 @@ fn on_the_real_server(
     let url = format!("/api/v1/namespaces/{namespace}/serviceaccounts/installer/token");
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let token = admin.send("POST", &url, "application/json", &request).unwrap();
-    let mut account = admin.with_token(config, token["status"]["token"].as_str().unwrap().to_owned());
+    let mut account = admin.with_token(token["status"]["token"].as_str().unwrap());
     let result = trial.install().run(&mut account);
     let elsewhere = |path: &&Path| path.namespace.as_deref() != Some(namespace);
     account.created.iter().filter(elsewhere).for_each(|path| admin.delete(path));
@@ -388,7 +378,7 @@ fn on_the_real_server(
 }
 
 /// Namespaces, the account, its RBAC, and CRDs where a conversion webhook is put into them; until the server knows them all.
-fn prepare(trial: &Trial<'_>, admin: &mut Real<'_>, held: &Held) {
+fn prepare(trial: &Trial<'_>, admin: &mut Real, held: &Held) {
     let mut namespaces = BTreeSet::from([trial.namespace.clone()]);
     if let Targets::Namespaces(targets) = &trial.targets {
         namespaces.extend(targets.iter().cloned());
@@ -425,7 +415,7 @@ fn prepare(trial: &Trial<'_>, admin: &mut Real<'_>, held: &Held) {
 }
 
 /// The API server watches RBAC; a binding counts a moment after it was written.
-fn wait_until_known(trial: &Trial<'_>, admin: &Real<'_>, scope: &Scope, rule: &Rule<'static>) {
+fn wait_until_known(trial: &Trial<'_>, admin: &Real, scope: &Scope, rule: &Rule<'static>) {
     let atoms = Index::new(&[]).uncovered(std::slice::from_ref(rule));
     let Some(Target::Resource { group, resource, name }) = atoms.first().map(|atom| atom.target) else { return };
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
@@ -433,7 +423,7 @@ fn wait_until_known(trial: &Trial<'_>, admin: &Real<'_>, scope: &Scope, rule: &R
         "verb": atoms[0].verb, "namespace": scope.namespace().unwrap_or_default()});
     let user = format!("system:serviceaccount:{}:installer", trial.namespace);
     for _ in 0..200 {
-        if admin.review(&user, &[], &attributes) {
+        if admin.review(&user, &attributes) {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(50));

@@ -234,10 +234,14 @@ impl Install<'_> {
             // OLM lets the server choose the name; here it is one that can be found again. No webhook is in it: it would be called.
             let name = format!("{}-{number}", self.namespace);
             let path = Path::new("admissionregistration.k8s.io", "v1", resource, None, &name);
-            server.list(&path)?;
-            let object = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "webhooks": []});
-            if let Err(Refused::Exists) = again(server.create(&path, &object))? {
-                server.update(&path, &object)?;
+            let there = server.list(&path)?;
+            let mut object = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "webhooks": []});
+            match there.iter().find(|other| other["metadata"]["name"] == name.as_str()) {
+                Some(other) => {
+                    object["metadata"]["resourceVersion"] = other["metadata"]["resourceVersion"].clone();
+                    server.update(&path, &object)?;
+                }
+                None => server.create(&path, &object)?,
             }
         }
         Ok(())

@@ -46,7 +46,8 @@ pub(crate) enum Refused {
 pub(crate) trait Server {
     fn create(&mut self, path: &Path, object: &Value) -> Result<(), Refused>;
     fn get(&mut self, path: &Path) -> Result<Value, Refused>;
-    fn list(&mut self, path: &Path) -> Result<(), Refused>;
+    /// The objects beside this one.
+    fn list(&mut self, path: &Path) -> Result<Vec<Value>, Refused>;
     /// A merge patch of what is there.
     fn patch(&mut self, path: &Path, object: &Value) -> Result<(), Refused>;
     fn update(&mut self, path: &Path, object: &Value) -> Result<(), Refused>;
@@ -139,8 +140,10 @@ impl Server for Paper<'_> {
         self.objects.get(path).cloned().ok_or(Refused::Missing)
     }
 
-    fn list(&mut self, path: &Path) -> Result<(), Refused> {
-        self.may("list", path)
+    fn list(&mut self, path: &Path) -> Result<Vec<Value>, Refused> {
+        self.may("list", path)?;
+        let beside = self.objects.iter().filter(|(other, _)| other.resource == path.resource);
+        Ok(beside.map(|(_, object)| object.clone()).collect())
     }
 
     fn patch(&mut self, path: &Path, object: &Value) -> Result<(), Refused> {
