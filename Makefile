@@ -13,7 +13,7 @@ help: ## Show this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9.-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(CLI) ## See a real operator refused, its RBAC derived, and admitted: no cluster needed
+run: $(CLI) ## See a real operator refused, explained, its RBAC derived and granted, and accepted: no cluster needed
 	@examples/etcd/run.sh "$(CURDIR)/$(CLI)"
 
 .PHONY: test
@@ -110,6 +110,23 @@ controller-demo: $(CLI) ## See the controller hold a real operator back, and let
 .PHONY: controller-bench
 controller-bench: toolchain ## Print what the controller takes for 1,000 groups and 10,000 RBAC objects; asserts nothing (needs Go)
 	cargo bench --locked -p operator-bounds-controller --bench scale
+
+.PHONY: derive-tests
+derive-tests: ## derive proven minimal: real operators on a real API server (needs Go and the corpus)
+	@if command -v go >/dev/null && command -v kubectl >/dev/null && [ -n "$(CORPUS)" ]; then \
+	  echo "==> 26 operators with exactly what derive prints, and without each single permission of it"; \
+	  cargo test --locked -p test-plane --test derive -- --ignored --nocapture; \
+	else \
+	  echo "NOT RUN: Go, kubectl and the corpus of real operators (CORPUS=…) are needed to prove that derive is minimal."; \
+	fi
+
+.PHONY: ci-scripts-tests
+ci-scripts-tests: $(CLI) ## The steps of the GitHub action and the pre-commit hook, in repositories made for it
+	@tests/ci.sh "$(CLI)"
+
+.PHONY: man
+man: $(CLI) ## Manual pages, into target/man
+	@$(CLI) man target/man && ls target/man
 
 .PHONY: lint
 lint: toolchain release-check ## rustfmt, clippy, cargo deny (when installed)

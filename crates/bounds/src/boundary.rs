@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::glob;
 use crate::group::{self, Group};
+use crate::message::shell;
 use crate::subject::Identity;
 use crate::verdict::Refusal;
 
@@ -20,6 +21,8 @@ pub struct Boundary {
     pub said: String,
     /// What makes it the boundary: `OperatorGroup team-a/og`.
     pub by: String,
+    /// Whether it bounds an extension of OLM v1, and not an operator of OLM v0.
+    pub of_extension: bool,
 }
 
 impl Boundary {
@@ -30,6 +33,7 @@ impl Boundary {
             identity: Identity::service_account(namespace, name),
             said: format!("ServiceAccount {namespace}/{name}"),
             by,
+            of_extension: false,
         }
     }
 
@@ -41,6 +45,7 @@ impl Boundary {
             identity: Identity::user_in(&user, vec![SYNTHETIC_GROUP.to_owned(), "system:authenticated".to_owned()]),
             said: format!("User {user}"),
             by,
+            of_extension: true,
         }
     }
 
@@ -48,10 +53,11 @@ impl Boundary {
     #[must_use]
     pub fn for_argument(&self) -> String {
         if let Some((namespace, name)) = self.identity.as_service_account() {
-            return format!("serviceaccount {namespace}/{name}");
+            let olm = if self.of_extension { " --olm v1" } else { "" };
+            return format!("serviceaccount {}{olm}", shell(&format!("{namespace}/{name}")));
         }
         let user = self.identity.user();
-        format!("synthetic {}", user.strip_prefix(SYNTHETIC_USER_PREFIX).unwrap_or(user))
+        format!("synthetic {}", shell(user.strip_prefix(SYNTHETIC_USER_PREFIX).unwrap_or(user)))
     }
 }
 
@@ -136,7 +142,8 @@ fn missing_account(group: &Group, account: &str) -> Refusal {
         "account-missing",
         format!(
             "ServiceAccount {namespace}/{account}, which bounds everything in {group}, does not exist, so nothing new \
-             is admitted under it. Create it with: kubectl create serviceaccount --namespace {namespace} {account}"
+             is admitted under it. Create it with: kubectl create serviceaccount --namespace {namespace} {}",
+            shell(account)
         ),
     )
 }

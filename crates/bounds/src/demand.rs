@@ -164,6 +164,16 @@ fn default_authentication_reader() -> Rules {
     [Rule::on(&[""], &["configmaps"], &["get", "list", "watch"]).named(&["extension-apiserver-authentication"])].into()
 }
 
+/// What Kubernetes itself puts into the roles that OLM binds operators to, for where they cannot be looked up.
+#[must_use]
+pub fn default_rules(role: &RoleKey) -> Option<Rules> {
+    match (role.namespace.as_deref(), role.name.as_str()) {
+        (None, "system:auth-delegator") => Some(default_auth_delegator()),
+        (Some("kube-system"), "extension-apiserver-authentication-reader") => Some(default_authentication_reader()),
+        _ => None,
+    }
+}
+
 /// What OLM binds the operator's account to when it serves API services or webhooks.
 fn of_serving<'r>(
     lookups: &Lookups<'_>,

@@ -104,7 +104,8 @@ impl<'a> ClusterExtension<'a> {
             (Bound::Synthetic | Bound::Off, Phase::Deprecated | Phase::Removed) => false,
         };
         if let Some(account) = self.account()?.filter(|_| field_counts) {
-            return Ok(Some(Boundary::account(self.namespace(), &account, by)));
+            let boundary = Boundary::account(self.namespace(), &account, by);
+            return Ok(Some(Boundary { of_extension: true, ..boundary }));
         }
         let synthetic = settings.cluster_extensions.bound != Bound::Off || settings.phase() == Phase::Optional;
         Ok(synthetic.then(|| Boundary::synthetic(name, by)))

@@ -6,6 +6,7 @@ use std::fmt;
 use crate::cluster::{List, LookupError, NAMESPACES, OPERATOR_GROUPS};
 use crate::json;
 use crate::lookups::{Lookups, each_item};
+use crate::message::shell;
 use crate::meta::Meta;
 use crate::object::object;
 use crate::order::ordered;
@@ -123,8 +124,8 @@ impl Targets {
                 let others: Vec<&str> = namespaces.iter().map(String::as_str).filter(|name| *name != own).collect();
                 match others.len() {
                     0 => String::new(),
-                    1..=SHOWN => format!(" --target {}", others.join(",")),
-                    _ => format!(" --target {},…", others[..SHOWN].join(",")),
+                    1..=SHOWN => format!(" --target {}", shell(&others.join(","))),
+                    _ => format!(" --target {},…", shell(&others[..SHOWN].join(","))),
                 }
             }
         }

@@ -11,6 +11,7 @@ use crate::excess::grants_of;
 use crate::grant::{Grant, Reach, held};
 use crate::group::Targets;
 use crate::message;
+use crate::message::shell;
 use crate::order::ordered;
 use crate::rule::Rule;
 use crate::scope::Scope;
@@ -180,16 +181,17 @@ fn allow_impersonation(requester: &Identity, boundary: &Boundary) -> String {
     let ask = "Ask an administrator to make the change";
     let subject = match requester.as_service_account() {
         Some((namespace, name)) => format!("--serviceaccount={namespace}:{name}"),
-        None => format!("--user={}", requester.user()),
+        None => format!("--user={}", shell(requester.user())),
     };
     let Some((namespace, name)) = boundary.identity.as_service_account() else {
-        let user = boundary.identity.user();
+        let user = shell(boundary.identity.user());
         return format!(
             "{ask}, or to allow it with: kubectl create clusterrole use-{user} --verb=impersonate \
              --resource=users,groups --resource-name={user} --resource-name={SYNTHETIC_GROUP} && \
              kubectl create clusterrolebinding use-{user} --clusterrole=use-{user} {subject}"
         );
     };
+    let name = shell(name);
     format!(
         "{ask}, or to allow it with: kubectl create role use-{name} --namespace {namespace} --verb=impersonate \
          --resource=serviceaccounts --resource-name={name} && kubectl create rolebinding use-{name} \

@@ -47,6 +47,17 @@ pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &str) 
     text
 }
 
+/// A name in a command that somebody may copy: in quotes where a shell would take a part of it for something else. Names of
+/// accounts and namespaces in a spec are whatever a tenant wrote there.
+#[must_use]
+pub fn shell(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._/:,".contains(c);
+    if !name.is_empty() && !name.starts_with('-') && name.chars().all(plain) {
+        return name.to_owned();
+    }
+    format!("'{}'", name.replace('\'', "'\\''"))
+}
+
 /// Several refusals as one text within the limit.
 #[must_use]
 pub fn join(mut parts: Vec<String>) -> String {
@@ -173,6 +184,15 @@ mod tests {
              verbs: [get, list]\n  in namespace team-b\n    apiGroups: [apps]  resources: [deployments]  \
              verbs: [delete]  resourceNames: [web]\nGrant it with: …"
         );
+    }
+
+    #[test]
+    fn names_in_commands_stay_names() {
+        assert_eq!(shell("team-a/installer"), "team-a/installer");
+        assert_eq!(shell("x; reboot"), "'x; reboot'");
+        assert_eq!(shell("a'$(b)"), "'a'\\''$(b)'");
+        assert_eq!(shell("--all"), "'--all'");
+        assert_eq!(shell(""), "''");
     }
 
     #[test]

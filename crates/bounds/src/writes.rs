@@ -36,8 +36,9 @@ pub fn check<'r>(cx: &Context<'_>, what: &str, rules: impl Iterator<Item = &'r R
     cx.object(cx.settings.operator_groups.cluster_writes, "cluster-writes", text)
 }
 
-/// The part of the rules that writes. A rule with names counts too: it writes those.
-fn written(rules: &[&Rule<'_>]) -> Vec<Rule<'static>> {
+/// The part of the rules that writes what is OLM's. A rule with names counts too: it writes those.
+#[must_use]
+pub fn written(rules: &[&Rule<'_>]) -> Vec<Rule<'static>> {
     let mut found = Vec::new();
     for (group, resource) in RESOURCES {
         for rule in rules {

@@ -38,6 +38,9 @@ fn add_object(path: &Path, object: &Value, rules: &mut Vec<Rule<'static>>) -> Re
         Some("ClusterServiceVersion") => {
             let install = &object["spec"]["install"]["spec"];
             for field in ["permissions", "clusterPermissions"] {
+                if !install[field].is_array() && !install[field].is_null() {
+                    return Err(FileError::new(path, format!("spec.install.spec.{field}: expected a list")));
+                }
                 for (index, permission) in install[field].as_array().into_iter().flatten().enumerate() {
                     let place = format!("spec.install.spec.{field}[{index}].rules");
                     add(path, &place, &permission["rules"], rules)?;

@@ -24,4 +24,6 @@ pub mod replay;
 mod selector;
 pub mod serve;
 pub mod source;
+pub mod syntax;
+pub mod upgrade_check;
 mod yaml;

@@ -7,6 +7,7 @@ use crate::grant::{Reach, held};
 use crate::group::Targets;
 use crate::guard::{self, Choice, Place};
 use crate::json::Unreadable;
+use crate::message::shell;
 use crate::settings::{Bound, Phase};
 use crate::subject::Identity;
 use crate::verdict::{Admitted, Refusal};
@@ -120,7 +121,9 @@ fn account_exists(cx: &Context<'_>, namespace: &str, account: &str, name: &str) 
     }
     let text = format!(
         "ServiceAccount {namespace}/{account}, which ClusterExtension {name} names, does not exist: nothing is installed \
-         until it does. Create it with: kubectl create serviceaccount --namespace {namespace} {account}"
+         until it does. Create it with: kubectl create serviceaccount --namespace {} {}",
+        shell(namespace),
+        shell(account)
     );
     cx.object(cx.settings.operator_groups.missing_service_account.into(), "account-missing", text)
 }

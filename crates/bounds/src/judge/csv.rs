@@ -8,6 +8,7 @@ use crate::csv::ClusterServiceVersion;
 use crate::excess::{Judged, bounded};
 use crate::group::Group;
 use crate::lookups::parse;
+use crate::message::shell;
 use crate::verdict::{Admitted, Refusal};
 use crate::weigh::{Weighed, weigh};
 
@@ -52,7 +53,11 @@ fn install(
             let judged = Judged {
                 what: format!("ClusterServiceVersion {namespace}/{}", csv.metadata.said_name()),
                 demands,
-                manifest: format!("{}.yaml{}", csv.metadata.said_name(), targets.arguments(namespace)),
+                manifest: format!(
+                    "{}{}",
+                    shell(&format!("{}.yaml", csv.metadata.said_name())),
+                    targets.arguments(namespace)
+                ),
                 notes: lag(&group).into_iter().collect(),
             };
             bounded(cx, &judged, &boundaries, &grants, cx.settings.operator_groups.escalation)?;

@@ -150,7 +150,8 @@ fn missing_account(cx: &Context<'_>, group: &Group, account: &str) -> Result<(),
     let text = format!(
         "the service account that {group} names does not exist: nothing new is admitted under the group until \
          ServiceAccount {namespace}/{account} is there. Create it with: kubectl create serviceaccount \
-         --namespace {namespace} {account}"
+         --namespace {namespace} {}",
+        message::shell(account)
     );
     cx.object(cx.settings.operator_groups.missing_service_account.into(), "account-missing", text)
 }

@@ -4,6 +4,7 @@ use crate::boundary::Boundary;
 use crate::context::Context;
 use crate::group::{self, Group};
 use crate::guard::{self, Choice, Place};
+use crate::message::shell;
 use crate::meta::Meta;
 use crate::object::object;
 use crate::settings::Severity;
@@ -81,8 +82,10 @@ fn warn_of_missing_account(cx: &Context<'_>, what: &str, group: &Group) -> Resul
     if !cx.lookups.account_exists(&group.namespace, account)? {
         cx.warn(&format!(
             "{what} will install nothing: ServiceAccount {}/{account} of {group} does not exist. Create it with: \
-             kubectl create serviceaccount --namespace {} {account}",
-            group.namespace, group.namespace
+             kubectl create serviceaccount --namespace {} {}",
+            group.namespace,
+            group.namespace,
+            shell(account)
         ));
     }
     Ok(())

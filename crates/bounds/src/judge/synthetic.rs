@@ -4,6 +4,7 @@ use crate::boundary::{SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX};
 use crate::cluster::CLUSTER_EXTENSIONS;
 use crate::context::Context;
 use crate::demand::RBAC;
+use crate::message::shell;
 use crate::rule::Rule;
 use crate::settings::Severity;
 use crate::subject::Subject;
@@ -98,7 +99,7 @@ fn broad_grant(
         "{what} gives {whom} more than an extension should hold: {key} has {}. Grant what it needs instead: \
          operator-bounds derive BUNDLE --for synthetic {}",
         broad.join("; "),
-        users.first().copied().unwrap_or("NAME")
+        shell(users.first().copied().unwrap_or("NAME"))
     );
     cx.fact("broadGrant", broad.join("; "));
     cx.object(severity, "broad-grant", text)

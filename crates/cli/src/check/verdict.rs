@@ -8,7 +8,8 @@ use bounds::subject::Identity;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::derive::{self, Purpose};
+use crate::derive::v0::Group;
+use crate::derive::{self, Whom};
 use crate::host::Host;
 use crate::manifests::Manifests;
 use crate::policy::{Policy, PolicyError, ValidationResponse};
@@ -241,9 +242,9 @@ fn paste(request: &RawValue, explained: &Explained, host: &Arc<Host>) -> Option<
     let request: Value = serde_json::from_str(request.get()).ok()?;
     let account = Identity::user_in(&explained.boundaries.first()?.user, Vec::new());
     let (namespace, account) = account.as_service_account()?;
-    let purpose =
-        Purpose { namespace: namespace.to_owned(), account: account.to_owned(), targets: explained.targets.clone() };
-    derive::derive(&request["object"], &purpose, host, true).ok().filter(|rbac| !rbac.is_empty())
+    let whom = Whom::Account { namespace: namespace.to_owned(), name: account.to_owned() };
+    let group = Group { namespace: namespace.to_owned(), targets: explained.targets.clone() };
+    derive::lacking(request["object"].clone(), &whom, group, host.as_ref()).ok().filter(|rbac| !rbac.is_empty())
 }
 
 impl Finding {

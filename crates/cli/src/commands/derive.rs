@@ -1,42 +1,81 @@
 //! `derive`: the RBAC that an operator needs.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::bail;
+use bounds::extension::ClusterExtension;
 use bounds::group::Targets;
+use bounds::lookups::Lookups;
+use bounds::scope::Scope;
+use bounds::writes;
 use clap::Args;
-use operator_bounds::derive::{self, Purpose};
+use operator_bounds::derive::bundle::{Bundle, Object};
+use operator_bounds::derive::manifest::{self, Manifests as Applied};
+use operator_bounds::derive::need::Needs;
+use operator_bounds::derive::v1::Sender;
+use operator_bounds::derive::{self, Installer, Whom, roles, unused, v0, v1};
 use operator_bounds::manifests::Manifests;
 use operator_bounds::policy::Policy;
+use serde_json::Value;
 
 use super::print;
 
 #[derive(Args)]
 pub(crate) struct Derive {
-    /// The ClusterServiceVersion, as YAML or JSON; with `--for synthetic` the directory of a bundle as well
-    #[arg(value_name = "CSV|BUNDLE")]
-    csv: PathBuf,
+    /// The bundle: a directory, an archive (.tar.gz), or the ClusterServiceVersion alone, as YAML or JSON; and the
+    /// ClusterExtension that installs it
+    #[arg(value_name = "BUNDLE|CSV|EXTENSION", required = true)]
+    paths: Vec<PathBuf>,
     /// For whom: `serviceaccount NAMESPACE/NAME`, or `synthetic NAME` for a ClusterExtension without an account
-    #[arg(long = "for", num_args = 2, value_names = ["KIND", "NAME"], required = true)]
+    /// [default: whom the ClusterExtension names]
+    #[arg(long = "for", num_args = 2, value_names = ["KIND", "NAME"])]
     purpose: Vec<String>,
-    /// How the OperatorGroup targets namespaces
-    #[arg(long, value_enum, default_value_t = InstallMode::OwnNamespace, value_name = "MODE")]
-    install_mode: InstallMode,
-    /// A namespace that the OperatorGroup targets; may be given several times
+    /// Which OLM installs it [default: v1 for a synthetic user or a ClusterExtension, else v0]
+    #[arg(long, value_enum, value_name = "VERSION")]
+    olm: Option<Olm>,
+    /// How the OperatorGroup targets namespaces, or what the extension watches [default: OwnNamespace for v0, AllNamespaces
+    /// for v1]
+    #[arg(long, value_enum, value_name = "MODE")]
+    install_mode: Option<InstallMode>,
+    /// A namespace that the OperatorGroup targets, or that the extension watches; may be given several times
     #[arg(long = "target", value_name = "NAMESPACE", value_delimiter = ',')]
     targets: Vec<String>,
-    /// Only what the account does not hold yet
-    #[arg(long, requires = "cluster")]
+    /// OLM v1: the namespace that the extension installs into [default: the ClusterExtension's, or the account's; without any
+    /// of them everything is granted cluster-wide]
+    #[arg(long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// OLM v1: the release that is running. Up to 4.20 OLM itself acts as the identity, and reads and watches as it, too; from
+    /// 4.21 on the policy bounds what OLM writes
+    #[arg(long, value_enum, default_value_t = Release::R4_22, value_name = "RELEASE")]
+    release: Release,
+    /// Only what is not held yet
+    #[arg(long, requires = "cluster", conflicts_with = "unused")]
     missing: bool,
+    /// What is held and neither these operators nor those installed in the account's namespace need
+    #[arg(long, requires = "cluster")]
+    unused: bool,
+    /// Print the service account as well
+    #[arg(long, conflicts_with = "unused")]
+    with_account: bool,
     /// The cluster: a file or a directory of YAML and JSON manifests, Lists and `.gz` included
     #[arg(long, value_name = "DIR|FILE")]
     cluster: Option<PathBuf>,
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t = Output::Yaml, value_name = "FORMAT")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Olm {
+    V0,
+    V1,
 }
 
 /// As OLM names them.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "PascalCase")]
 enum InstallMode {
     OwnNamespace,
@@ -45,29 +84,183 @@ enum InstallMode {
     AllNamespaces,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Release {
+    #[value(name = "4.20")]
+    R4_20,
+    #[value(name = "4.21")]
+    R4_21,
+    #[value(name = "4.22")]
+    R4_22,
+    #[value(name = "4.23")]
+    R4_23,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// With comments that say where each rule comes from
+    Yaml,
+    /// A List
+    Json,
+}
+
 pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
-    let [kind, name] = arguments.purpose.as_slice() else { bail!("--for takes a kind and a name") };
-    if kind == "synthetic" {
-        if arguments.missing || !arguments.targets.is_empty() {
-            bail!("--missing and --target are for service accounts: OLM v1 installs for all namespaces");
+    let mut bundle = Bundle::read(&arguments.paths)?;
+    let (whom, installer) = purpose(arguments, &bundle)?;
+    for warning in unsupported(&bundle, &installer) {
+        eprintln!("warning: {warning}");
+    }
+    let manifests = arguments.cluster.as_deref().map(Manifests::load).transpose()?.unwrap_or_default();
+    let host = Policy::native()?.host(&Arc::new(manifests));
+    let lookups = Lookups::new(&host);
+    let name = manifest::name(&whom, &bundle);
+    if arguments.unused {
+        if let (Whom::Account { namespace, .. }, Installer::Group(_)) = (&whom, &installer) {
+            bundle.csvs.extend(unused::installed(&lookups, namespace)?);
         }
-        print(derive::derive_synthetic(&derive::read_bundle(&arguments.csv)?, name)?.trim_end())?;
+        let found = unused::of(&lookups, &whom, &derive::needs(&bundle, &installer, &lookups)?)?;
+        print(&match arguments.output {
+            Output::Yaml => unused::yaml(&found).trim_end().to_owned(),
+            Output::Json => serde_json::to_string_pretty(&found)?,
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Some((namespace, account)) = name.split_once('/').filter(|_| kind == "serviceaccount") else {
-        bail!("--for {kind} {name}: expected `--for serviceaccount NAMESPACE/NAME` or `--for synthetic NAME`");
-    };
-    let targets = match arguments.install_mode {
-        InstallMode::AllNamespaces if arguments.targets.is_empty() => Targets::All,
-        InstallMode::AllNamespaces => bail!("--target makes no sense with --install-mode AllNamespaces"),
-        InstallMode::OwnNamespace | InstallMode::SingleNamespace | InstallMode::MultiNamespace => {
-            Targets::Namespaces(arguments.targets.iter().cloned().collect())
-        }
-    };
-    let purpose = Purpose { namespace: namespace.to_owned(), account: account.to_owned(), targets };
-    let manifests = arguments.cluster.as_deref().map(Manifests::load).transpose()?.unwrap_or_default();
-    let host = Arc::new(Policy::native()?.host(&Arc::new(manifests)));
-    let csv = derive::read_csv(&arguments.csv)?;
-    print(derive::derive(&csv, &purpose, &host, arguments.missing)?.trim_end())?;
+    let needs = derive::needs(&bundle, &installer, &lookups)?;
+    warn_of_writes(&needs, &installer);
+    let held = if arguments.missing { derive::grant(&lookups, &whom)? } else { Default::default() };
+    let roles = roles::of(&needs, &held);
+    let applied = Applied { whom: &whom, name, with_account: arguments.with_account, roles: &roles };
+    print(&match arguments.output {
+        Output::Yaml => applied.yaml().trim_end().to_owned(),
+        Output::Json => serde_json::to_string_pretty(&applied.json())?,
+    })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// For whom, and what installs: by the arguments, and by the extension where there is one.
+fn purpose(arguments: &Derive, bundle: &Bundle) -> anyhow::Result<(Whom, Installer)> {
+    let extension = bundle.extension.as_ref();
+    let text = extension.map(|extension| extension.value.to_string());
+    let parsed: Option<ClusterExtension<'_>> = text.as_deref().map(|text| bounds::json::read(text, "")).transpose()?;
+    let whom = match arguments.purpose.as_slice() {
+        [kind, name] => whom(kind, name)?,
+        _ => of_extension(parsed.as_ref())?,
+    };
+    let is_v1 = match (arguments.olm, &whom) {
+        (Some(olm), _) => olm == Olm::V1,
+        (None, whom) => matches!(whom, Whom::Synthetic { .. }) || extension.is_some(),
+    };
+    if !is_v1 {
+        let Whom::Account { namespace, .. } = &whom else { bail!("OLM v0 knows service accounts only") };
+        let targets = targets(arguments, InstallMode::OwnNamespace, namespace)?;
+        return Ok((whom.clone(), Installer::Group(v0::Group { namespace: namespace.clone(), targets })));
+    }
+    let spoken = parsed.as_ref().map(|extension| extension.namespace().to_owned()).filter(|name| !name.is_empty());
+    let namespace = arguments.namespace.clone().or(spoken).or_else(|| match &whom {
+        Whom::Account { namespace, .. } => Some(namespace.clone()),
+        Whom::Synthetic { .. } => None,
+    });
+    let name = match (&whom, extension) {
+        (_, Some(extension)) => extension.name().to_owned(),
+        (Whom::Synthetic { extension }, None) => extension.clone(),
+        (Whom::Account { name, .. }, None) => name.clone(),
+    };
+    let mut targets = targets(arguments, InstallMode::AllNamespaces, namespace.as_deref().unwrap_or_default())?;
+    if let (Some(watched), None) = (extension.and_then(watched), arguments.install_mode) {
+        targets = Targets::Namespaces(BTreeSet::from([watched]));
+    }
+    let sender = if arguments.release == Release::R4_20 { Sender::Identity } else { Sender::Controller };
+    Ok((whom, Installer::Extension(v1::Extension { name, namespace, targets, sender })))
+}
+
+fn whom(kind: &str, name: &str) -> anyhow::Result<Whom> {
+    match (kind, name.split_once('/')) {
+        ("synthetic", None) if !name.is_empty() => Ok(Whom::Synthetic { extension: name.to_owned() }),
+        ("serviceaccount", Some((namespace, account))) if !namespace.is_empty() && !account.is_empty() => {
+            Ok(Whom::Account { namespace: namespace.to_owned(), name: account.to_owned() })
+        }
+        _ => bail!("--for {kind} {name}: expected `--for serviceaccount NAMESPACE/NAME` or `--for synthetic NAME`"),
+    }
+}
+
+fn of_extension(extension: Option<&ClusterExtension<'_>>) -> anyhow::Result<Whom> {
+    let Some(extension) = extension else {
+        bail!(
+            "for whom? `--for serviceaccount NAMESPACE/NAME`, `--for synthetic NAME`, or name the ClusterExtension too"
+        );
+    };
+    Ok(match extension.account()? {
+        Some(name) => Whom::Account { namespace: extension.namespace().to_owned(), name: name.to_string() },
+        None => Whom::Synthetic { extension: extension.metadata.name.to_string() },
+    })
+}
+
+/// The namespace that the extension's configuration makes the operator watch.
+fn watched(extension: &Object) -> Option<String> {
+    let watched = extension.value.pointer("/spec/config/inline/watchNamespace").and_then(Value::as_str)?;
+    Some(watched.to_owned()).filter(|name| !name.is_empty())
+}
+
+fn targets(arguments: &Derive, otherwise: InstallMode, own: &str) -> anyhow::Result<Targets> {
+    let named: BTreeSet<String> = arguments.targets.iter().cloned().collect();
+    let mode = arguments.install_mode.unwrap_or(match (otherwise, named.len()) {
+        (otherwise, 0) => otherwise,
+        _ => InstallMode::MultiNamespace,
+    });
+    match (mode, named.len()) {
+        (InstallMode::AllNamespaces, 0) => Ok(Targets::All),
+        (InstallMode::AllNamespaces, _) => bail!("--target makes no sense with --install-mode AllNamespaces"),
+        (InstallMode::SingleNamespace | InstallMode::MultiNamespace, 0) => {
+            bail!("--install-mode {mode:?} needs a --target")
+        }
+        (InstallMode::SingleNamespace, 2..) => bail!("--install-mode SingleNamespace takes one --target"),
+        (InstallMode::OwnNamespace, 0) if own.is_empty() => bail!("--install-mode OwnNamespace needs a --namespace"),
+        (InstallMode::OwnNamespace, 0) => Ok(Targets::Namespaces(BTreeSet::from([own.to_owned()]))),
+        (InstallMode::OwnNamespace | InstallMode::SingleNamespace | InstallMode::MultiNamespace, _) => {
+            Ok(Targets::Namespaces(named))
+        }
+    }
+}
+
+/// Operators that say that they cannot be installed like this.
+fn unsupported(bundle: &Bundle, installer: &Installer) -> Vec<String> {
+    let (targets, own) = match installer {
+        Installer::Group(group) => (&group.targets, Some(&group.namespace)),
+        Installer::Extension(extension) => (&extension.targets, extension.namespace.as_ref()),
+    };
+    let mode = match targets {
+        Targets::All => InstallMode::AllNamespaces,
+        Targets::Namespaces(targets) if targets.len() > 1 => InstallMode::MultiNamespace,
+        Targets::Namespaces(targets) if targets.first() == own => InstallMode::OwnNamespace,
+        Targets::Namespaces(_) => InstallMode::SingleNamespace,
+    };
+    let mut warnings = Vec::new();
+    for csv in &bundle.csvs {
+        let modes = csv.value.pointer("/spec/installModes").and_then(Value::as_array);
+        let of = |wanted: bool| modes.into_iter().flatten().filter(move |entry| entry["supported"] == wanted);
+        let name = format!("{mode:?}");
+        if of(false).any(|entry| entry["type"] == name.as_str()) {
+            let supported: Vec<&str> = of(true).filter_map(|entry| entry["type"].as_str()).collect();
+            let supported = if supported.is_empty() { "none".to_owned() } else { supported.join(", ") };
+            warnings.push(format!(
+                "{} does not support {name}: OLM will not install it so. It supports {supported}",
+                csv.name()
+            ));
+        }
+    }
+    warnings
+}
+
+/// Says before the policy does that an OperatorGroup's account should not hold this.
+fn warn_of_writes(needs: &Needs, installer: &Installer) {
+    let wide = needs.0.iter().filter(|need| need.scope == Scope::Cluster).map(|need| &need.rule);
+    let written = writes::written(&wide.collect::<Vec<_>>());
+    if let (Installer::Group(_), false) = (installer, written.is_empty()) {
+        let lines: Vec<String> = written.iter().map(ToString::to_string).collect();
+        eprintln!(
+            "warning: the account would write what is always OLM's, which the policy refuses unless operatorGroups.clusterWrites \
+             is warn or off: {}",
+            lines.join("; ")
+        );
+    }
 }

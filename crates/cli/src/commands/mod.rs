@@ -1,13 +1,16 @@
 //! One file for each command: its arguments, and the thin way from them to the library.
 
 mod check;
+mod completion;
 mod derive;
 mod diff;
 mod eval;
 mod evaluation;
+mod man;
 mod serve;
 mod session;
 mod settings;
+mod upgrade_check;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -61,14 +64,17 @@ What the policy looks up, in a dump:
   operator-bounds diff granted-role.yaml operator.clusterserviceversion.yaml
   operator-bounds diff --jsonl < pairs.jsonl     # {\"owner\":[rules],\"requested\":[rules]} a line")]
     Diff(diff::Diff),
-    /// Print the RBAC that lets an operator install under a service account, ready to apply
+    /// Print the smallest RBAC that lets an operator install, ready to apply
     ///
-    /// Everything the ClusterServiceVersion asks for, what OLM adds to it, and what OLM itself needs of the account.
+    /// Everything the operator will hold, declared and implied, and everything that OLM does as the account or the synthetic
+    /// user to install it: by name where names are known.
     #[command(after_long_help = "Examples:
   operator-bounds derive etcd.clusterserviceversion.yaml --for serviceaccount team-a/installer | kubectl apply -f -
-  operator-bounds derive csv.yaml --for serviceaccount team-a/installer --target team-b --target team-c
-  operator-bounds derive csv.yaml --for serviceaccount team-a/installer --missing --cluster dump.yaml
-  operator-bounds derive bundle/ --for synthetic my-extension | kubectl apply -f -")]
+  operator-bounds derive bundle/ --for serviceaccount team-a/installer --target team-b --target team-c
+  operator-bounds derive bundle.tar.gz --for serviceaccount team-a/installer --missing --cluster dump.yaml
+  operator-bounds derive bundle/ --for serviceaccount team-a/installer --unused --cluster dump.yaml
+  operator-bounds derive bundle/ --for synthetic my-extension | kubectl apply -f -
+  operator-bounds derive bundle/ extension.yaml --release 4.20 | kubectl apply -f -")]
     Derive(derive::Derive),
     /// Run the policy as a webhook, for development and tests; production is Kubewarden's policy-server
     ///
@@ -86,6 +92,29 @@ policies.yml, as policy-server takes it:
     allowedToMutate: false
     settings: {mode: enforce}")]
     Serve(serve::Serve),
+    /// Find the ClusterExtensions that are in the way of another release of OLM v1
+    ///
+    /// For an upgrade or a downgrade: where `spec.serviceAccount` is removed, and where it is required again. Exit code 0
+    /// when nothing is in the way, 1 when something is, and 2 when something could not be read.
+    #[command(after_long_help = "Examples:
+  operator-bounds upgrade-check --to 4.23 manifests/
+  operator-bounds upgrade-check --to 4.23 --fix manifests/
+  operator-bounds upgrade-check --from tech-preview --to 4.20 --fix --service-account installer manifests/
+  kubectl get clusterextensions -o yaml > now.yaml && operator-bounds upgrade-check --to 4.23 now.yaml")]
+    UpgradeCheck(upgrade_check::UpgradeCheck),
+    /// Print the completion script of a shell
+    #[command(after_long_help = "Examples:
+  operator-bounds completion bash > ~/.local/share/bash-completion/completions/operator-bounds
+  operator-bounds completion zsh > ~/.zfunc/_operator-bounds          # with ~/.zfunc in fpath, before compinit
+  operator-bounds completion fish > ~/.config/fish/completions/operator-bounds.fish")]
+    Completion(completion::Completion),
+    /// Write the manual pages
+    #[command(
+        hide = true,
+        after_long_help = "Example:
+  operator-bounds man target/man && man target/man/operator-bounds-derive.1"
+    )]
+    Man(man::Man),
 }
 
 impl Command {
@@ -97,6 +126,9 @@ impl Command {
             Command::Diff(arguments) => diff::run(arguments),
             Command::Derive(arguments) => derive::run(arguments),
             Command::Serve(arguments) => serve::run(arguments),
+            Command::UpgradeCheck(arguments) => upgrade_check::run(arguments),
+            Command::Completion(arguments) => completion::run(arguments),
+            Command::Man(arguments) => man::run(arguments),
         }
     }
 }

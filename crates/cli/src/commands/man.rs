@@ -1,0 +1,24 @@
+//! `man`: the manual pages, one for each command.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, CommandFactory};
+
+use crate::Cli;
+
+#[derive(Args)]
+pub(crate) struct Man {
+    /// Where the pages are written
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Man) -> anyhow::Result<ExitCode> {
+    let said = || arguments.directory.display().to_string();
+    fs::create_dir_all(&arguments.directory).with_context(said)?;
+    clap_mangen::generate_to(Cli::command(), &arguments.directory).with_context(said)?;
+    Ok(ExitCode::SUCCESS)
+}

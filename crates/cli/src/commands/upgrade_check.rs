@@ -1,0 +1,188 @@
+//! `upgrade-check`: which ClusterExtensions are in the way of another release of OLM v1.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use operator_bounds::documents::FileError;
+use operator_bounds::syntax;
+use operator_bounds::upgrade_check::edit::{self, Edit};
+use operator_bounds::upgrade_check::extension::{self, Written};
+use operator_bounds::upgrade_check::files::{self, Manifest};
+use operator_bounds::upgrade_check::release::Release;
+use operator_bounds::upgrade_check::replace::replace;
+use operator_bounds::upgrade_check::verdict::{self, Verdict};
+use serde::Serialize;
+
+use super::print;
+
+/// The exit code when something is in the way.
+const BLOCKED: u8 = 1;
+/// The exit code when something could not be read.
+const UNKNOWN: u8 = 2;
+
+#[derive(Args)]
+pub(crate) struct UpgradeCheck {
+    /// Manifests: files, directories of YAML and JSON, Lists included
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// The release that comes: 4.20, 4.21, 4.22, 4.23 or tech-preview
+    #[arg(long, value_name = "RELEASE")]
+    to: Release,
+    /// The release that is there; with it, what changes for each extension is said as well
+    #[arg(long, value_name = "RELEASE")]
+    from: Option<Release>,
+    /// Change the manifests. Comments and everything else stay as they are
+    #[arg(long)]
+    fix: bool,
+    /// With --fix: the account to name where one is required
+    #[arg(long, value_name = "NAME", requires = "fix")]
+    service_account: Option<String>,
+    /// How the findings are printed
+    #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+/// Everything that was found.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    to: String,
+    extensions: usize,
+    findings: Vec<Finding>,
+    problems: Vec<String>,
+}
+
+/// One extension of which something is to be said.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Finding {
+    extension: String,
+    file: PathBuf,
+    line: usize,
+    column: usize,
+    #[serde(flatten)]
+    verdict: Verdict,
+    /// Whether --fix has changed the manifest.
+    fixed: bool,
+    /// Why it has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_fixed: Option<String>,
+}
+
+pub(crate) fn run(arguments: &UpgradeCheck) -> anyhow::Result<ExitCode> {
+    let (manifests, problems) = files::find(&arguments.paths);
+    let mut report = Report {
+        to: arguments.to.to_string(),
+        extensions: 0,
+        findings: Vec::new(),
+        problems: problems.iter().map(ToString::to_string).collect(),
+    };
+    for manifest in &manifests {
+        if let Err(error) = check(arguments, manifest, &mut report) {
+            report.problems.push(error.to_string());
+        }
+    }
+    print(&match arguments.output {
+        Output::Text => text(&report),
+        Output::Json => serde_json::to_string_pretty(&report)?,
+    })?;
+    let blocked = report.findings.iter().any(|finding| finding.verdict.blocks && !finding.fixed);
+    Ok(match (report.problems.is_empty(), blocked) {
+        (false, _) => ExitCode::from(UNKNOWN),
+        (true, true) => ExitCode::from(BLOCKED),
+        (true, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// Looks at one file, and changes it if that is wanted. Either all its changes are written or none.
+fn check(arguments: &UpgradeCheck, manifest: &Manifest, report: &mut Report) -> Result<(), FileError> {
+    let documents = syntax::parse(&manifest.text).map_err(|broken| FileError {
+        path: manifest.path.clone(),
+        place: Some((broken.line as u64, broken.column as u64)),
+        reason: format!(
+            "speaks of ClusterExtensions and is no YAML: {}. Check what becomes of it, if it is a template",
+            broken.reason
+        ),
+    })?;
+    let mut edits: Vec<Edit> = Vec::new();
+    let first = report.findings.len();
+    for written in documents.iter().flat_map(extension::all) {
+        report.extensions += 1;
+        let Some(verdict) = verdict::of(&written, arguments.from, arguments.to) else { continue };
+        let mut finding = finding(&written, manifest, verdict);
+        if let (true, Some(change)) = (arguments.fix, finding.verdict.edit) {
+            match edit::of(&manifest.text, &written, change, arguments.service_account.as_deref()) {
+                Ok(edit) => {
+                    edits.push(edit);
+                    finding.fixed = true;
+                }
+                Err(reason) => finding.not_fixed = Some(reason),
+            }
+        }
+        report.findings.push(finding);
+    }
+    if edits.is_empty() {
+        return Ok(());
+    }
+    let after = edit::apply(&manifest.text, edits);
+    let written = replace(&manifest.path, manifest.text.as_bytes(), after.as_bytes(), &manifest.root);
+    if written.is_err() {
+        report.findings[first..].iter_mut().for_each(|finding| finding.fixed = false);
+    }
+    written
+}
+
+fn finding(written: &Written<'_>, manifest: &Manifest, verdict: Verdict) -> Finding {
+    let place = written.place.entry.map_or(written.node, |(key, _)| key);
+    Finding {
+        extension: written.name.clone(),
+        file: manifest.path.clone(),
+        line: place.line,
+        column: place.column,
+        verdict,
+        fixed: false,
+        not_fixed: None,
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for finding in &report.findings {
+        let Finding { extension, file, line, column, verdict, .. } = finding;
+        let label = match (finding.fixed, verdict.blocks) {
+            (true, _) => "fixed",
+            (false, true) => "blocks",
+            (false, false) => "note",
+        };
+        lines.push(format!(
+            "{}:{line}:{column}: {label}: ClusterExtension {extension}: {}",
+            file.display(),
+            verdict.why
+        ));
+        if !finding.fixed {
+            lines.push(format!("  {}", verdict.change));
+        }
+        lines.extend(finding.not_fixed.iter().map(|reason| format!("  not fixed: {reason}")));
+    }
+    lines.extend(report.problems.iter().map(|problem| format!("error: {problem}")));
+    let count = |test: &dyn Fn(&Finding) -> bool| report.findings.iter().filter(|finding| test(finding)).count();
+    lines.push(format!(
+        "{} ClusterExtensions: {} in the way of {}, {} fixed, {} notes; {} files could not be read",
+        report.extensions,
+        count(&|finding| finding.verdict.blocks && !finding.fixed),
+        report.to,
+        count(&|finding| finding.fixed),
+        count(&|finding| !finding.verdict.blocks),
+        report.problems.len()
+    ));
+    lines.join("\n")
+}

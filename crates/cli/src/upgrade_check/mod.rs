@@ -1,0 +1,11 @@
+//! `upgrade-check`: which ClusterExtensions are in the way of another release of OLM v1, and how to change them.
+//!
+//! The way: [`files`] or a cluster → documents → [`extension::Written`] → [`verdict`]s → report, and with `--fix` →
+//! [`edit`]s → [`replace`]d files.
+
+pub mod edit;
+pub mod extension;
+pub mod files;
+pub mod release;
+pub mod replace;
+pub mod verdict;

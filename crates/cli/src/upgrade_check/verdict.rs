@@ -1,0 +1,96 @@
+//! What another release makes of a ClusterExtension.
+
+use bounds::settings::Phase;
+use serde::Serialize;
+
+use super::extension::Written;
+use super::release::Release;
+
+/// What is said of an extension.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    /// Whether it is in the way.
+    pub blocks: bool,
+    /// Why, or what changes for it.
+    pub why: String,
+    /// What to do.
+    pub change: String,
+    /// The change to the manifest, where there is one.
+    #[serde(skip)]
+    pub edit: Option<Change>,
+}
+
+/// A change to a manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Take the field out.
+    Remove,
+    /// Put the field in.
+    Insert,
+}
+
+/// Judges an extension for the release that comes, knowing the one that is there where somebody said so.
+#[must_use]
+pub fn of(extension: &Written<'_>, from: Option<Release>, to: Release) -> Option<Verdict> {
+    let Written { name, account, .. } = extension;
+    let field = extension.place.field;
+    let is_set = extension.place.entry.is_some();
+    let was_synthetic = from.is_some_and(|from| from.phase == Phase::Optional) && !is_set;
+    let acted_as_it = from.is_none_or(|from| matches!(from.phase, Phase::Required | Phase::Optional));
+    match (to.phase, is_set) {
+        (Phase::Removed, true) => Some(blocks(
+            format!(
+                "{field} is set, and {to} does not have the field any more: the API server drops it, and kubectl refuses it"
+            ),
+            format!(
+                "take {field} out. Where the policy bounds extensions, grant what {} holds to User olm:clusterextension:{name}",
+                account
+                    .as_ref()
+                    .map_or_else(|| "the account".to_owned(), |account| format!("{}/{account}", extension.namespace))
+            ),
+            Change::Remove,
+        )),
+        (Phase::Required, _) if account.is_none() => Some(blocks(
+            match (is_set, was_synthetic) {
+                (true, _) => format!("{field} names nobody, and {to} requires an account"),
+                (false, true) => {
+                    format!("it runs as its synthetic user, which {to} does not have: {field} is required there")
+                }
+                (false, false) => {
+                    format!("{field} is not set, and {to} requires it: the API server refuses the object")
+                }
+            },
+            format!(
+                "name an account of namespace {} in {field}.name, and grant it what the extension needs: operator-bounds \
+                 derive EXTENSION BUNDLE --for serviceaccount {}/NAME --release {to}",
+                extension.namespace, extension.namespace
+            ),
+            Change::Insert,
+        )),
+        (Phase::Deprecated | Phase::Removed, _) if acted_as_it && from.is_some() => Some(Verdict {
+            blocks: false,
+            why: match (is_set, was_synthetic) {
+                (true, _) => format!("{to} ignores {field}: OLM installs it with cluster-admin rights from then on"),
+                (false, true) => {
+                    format!("{to} has no synthetic users: OLM installs it with cluster-admin rights from then on")
+                }
+                (false, false) => return None,
+            },
+            change: "have the policy bound extensions before the upgrade: clusterExtensions.bound: serviceAccount"
+                .to_owned(),
+            edit: None,
+        }),
+        (Phase::Deprecated, true) => Some(Verdict {
+            blocks: false,
+            why: format!("{to} ignores {field} and warns of it; 4.23 does not have it any more"),
+            change: format!("take {field} out when the extension is bounded by its synthetic user, or by nothing"),
+            edit: None,
+        }),
+        _ => None,
+    }
+}
+
+fn blocks(why: String, change: String, edit: Change) -> Verdict {
+    Verdict { blocks: true, why, change, edit: Some(edit) }
+}
