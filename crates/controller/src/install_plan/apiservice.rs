@@ -9,18 +9,18 @@ use crate::apply::{Kind, apply, create};
 use crate::context::Context;
 use crate::olm::{OWNER_LABEL, OWNER_NAMESPACE_LABEL};
 
-use super::crd::is_within;
+use super::crd::{Claim, is_within};
 use super::execute::Refused;
 
 /// Creates an APIService, or changes one that is the operator's.
 pub(super) async fn carry_out(
     cx: &Context,
-    namespace: &str,
+    claim: Claim<'_>,
     client: &Client,
     kind: &Kind,
     object: &Value,
-    operator: &str,
 ) -> Result<DynamicObject, Refused> {
+    let Claim { namespace, operator, replaces } = claim;
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let csv = cx.stores.csv(namespace, operator);
     let declares = |csv: &crate::olm::ClusterServiceVersion| {
@@ -32,12 +32,10 @@ pub(super) async fn carry_out(
              {namespace}/{operator}"
         )));
     }
-    let replaced = csv.and_then(|csv| csv.spec.replaces.clone());
     let is_ours = |service: &DynamicObject| {
         let owner = service.labels().get(OWNER_LABEL);
         service.labels().get(OWNER_NAMESPACE_LABEL).map(String::as_str) == Some(namespace)
-            && (owner.map(String::as_str) == Some(operator) || owner == replaced.as_ref())
-            && owner.is_some()
+            && owner.is_some_and(|owner| owner == operator || Some(owner.as_str()) == replaces)
     };
     let mut is_there = false;
     let services: Api<DynamicObject> = Api::all_with(client.clone(), &kind.resource);

@@ -1,7 +1,6 @@
 //! CustomResourceDefinitions are written with the controller's own rights. So it looks closely: a plan may bring a new
 //! one, and change one that is its operator's, and neither lose nor break what is stored under it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -11,7 +10,7 @@ use serde_json::Value;
 
 use crate::apply::{Kind, apply, create};
 use crate::context::Context;
-use crate::olm::{ClusterServiceVersion, MANAGED_LABEL};
+use crate::olm::{MANAGED_LABEL, OWNER_LABEL, OWNER_NAMESPACE_LABEL};
 
 use super::execute::Refused;
 use super::schema;
@@ -19,14 +18,46 @@ use super::schema;
 /// The API server takes a moment to serve a new kind.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// Who wants to write a definition.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claim<'c> {
+    /// The namespace of the plan.
+    pub(super) namespace: &'c str,
+    /// The operator that brings it.
+    pub(super) operator: &'c str,
+    /// The version that the operator replaces.
+    pub(super) replaces: Option<&'c str>,
+}
+
+impl Claim<'_> {
+    /// The operator itself, or the version that it replaces.
+    fn is(self, namespace: &str, operator: &str) -> bool {
+        namespace == self.namespace && (operator == self.operator || Some(operator) == self.replaces)
+    }
+}
+
+/// Whether a definition may be written, before anything of the plan is.
+pub(super) async fn may_write(cx: &Context, claim: Claim<'_>, kind: &Kind, object: &Value) -> Result<(), Refused> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    if cx.stores.crd(name).is_none() {
+        return Ok(());
+    }
+    let crds: Api<DynamicObject> = Api::all_with(cx.own.0.clone(), &kind.resource);
+    match crds.get_opt(name).await? {
+        Some(existing) if !is_within(&object["spec"], &existing.data["spec"]) => {
+            may_change(cx, claim, &existing, object).await
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Creates a definition, or changes it where that is safe, and waits until it is served.
 pub(super) async fn carry_out(
     cx: &Context,
-    namespace: &str,
+    claim: Claim<'_>,
     client: &Client,
     kind: &Kind,
     object: &Value,
-    operator: &str,
 ) -> Result<DynamicObject, Refused> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let crds: Api<DynamicObject> = Api::all_with(client.clone(), &kind.resource);
@@ -37,7 +68,7 @@ pub(super) async fn carry_out(
             if is_within(&object["spec"], &existing.data["spec"]) {
                 return Ok(existing);
             }
-            may_change(cx, namespace, operator, &existing, object).await?;
+            may_change(cx, claim, &existing, object).await?;
             apply(client, kind, object).await?
         }
         Err(error) => return Err(error.into()),
@@ -47,40 +78,51 @@ pub(super) async fn carry_out(
 }
 
 /// Whether a definition that is there may be changed by this operator.
-async fn may_change(
-    cx: &Context,
-    namespace: &str,
-    operator: &str,
-    existing: &DynamicObject,
-    object: &Value,
-) -> Result<(), Refused> {
+async fn may_change(cx: &Context, claim: Claim<'_>, existing: &DynamicObject, object: &Value) -> Result<(), Refused> {
     let name = existing.name_any();
-    let owners = cx.stores.csvs.store.state_filter(|csv| csv.owns_crd(&name) && !csv.is_copied());
-    if owners.is_empty() && existing.labels().get(MANAGED_LABEL).map(String::as_str) != Some("true") {
-        return Err(Refused::Here(format!(
-            "would change CustomResourceDefinition {name}, which no operator has brought. Whoever has, can change it; to \
-             hand it to operators: kubectl label crd {name} {MANAGED_LABEL}=true"
-        )));
-    }
-    if let Some(owner) = owners.iter().find(|owner| !is_own(cx, owner, namespace, operator)) {
-        return Err(Refused::Here(format!(
-            "would change CustomResourceDefinition {name}, which belongs to ClusterServiceVersion {}/{}",
-            owner.namespace().unwrap_or_default(),
-            owner.name_any()
-        )));
+    match owners(cx, existing) {
+        Owners::Nobody => {
+            return Err(Refused::Here(format!(
+                "would change CustomResourceDefinition {name}, which no operator has brought. Whoever has, can change it; to \
+                 hand it to operators: kubectl label crd {name} {MANAGED_LABEL}=true"
+            )));
+        }
+        Owners::These(owners) => {
+            if let Some((namespace, operator)) =
+                owners.iter().find(|(namespace, operator)| !claim.is(namespace, operator))
+            {
+                return Err(Refused::Here(format!(
+                    "would change CustomResourceDefinition {name}, which belongs to ClusterServiceVersion {namespace}/{operator}"
+                )));
+            }
+        }
     }
     keeps_stored_versions(&name, existing, object)?;
     keeps_objects(cx, &name, existing, object).await
 }
 
-/// The operator itself, or the version that it replaces.
-fn is_own(cx: &Context, owner: &Arc<ClusterServiceVersion>, namespace: &str, operator: &str) -> bool {
-    if owner.namespace().as_deref() != Some(namespace) {
-        return false;
+/// Whose a definition is.
+enum Owners {
+    /// No operator has brought it.
+    Nobody,
+    /// These have, or say so; none of them, where operators have brought it that are gone.
+    These(Vec<(String, String)>),
+}
+
+/// Whose a definition is: its label says so, which only the controller writes. Where it has none, or that operator is gone, whoever
+/// says that it is theirs. (Anybody may say so, and must not keep the owner from its definition by that.)
+fn owners(cx: &Context, existing: &DynamicObject) -> Owners {
+    let label = |key: &str| existing.labels().get(key).map(String::as_str).unwrap_or_default();
+    let (namespace, operator) = (label(OWNER_NAMESPACE_LABEL), label(OWNER_LABEL));
+    if cx.stores.csv(namespace, operator).is_some() {
+        return Owners::These(vec![(namespace.to_owned(), operator.to_owned())]);
     }
-    let name = owner.name_any();
-    let replaced = cx.stores.csv(namespace, operator).and_then(|csv| csv.spec.replaces.clone());
-    name == operator || replaced.as_deref() == Some(&name)
+    let name = existing.name_any();
+    let claims = cx.stores.csvs.store.state_filter(|csv| csv.owns_crd(&name) && !csv.is_copied());
+    if claims.is_empty() && label(MANAGED_LABEL) != "true" {
+        return Owners::Nobody;
+    }
+    Owners::These(claims.iter().map(|csv| (csv.namespace().unwrap_or_default(), csv.name_any())).collect())
 }
 
 /// A version in which objects are stored must stay: without it they could not be read any more.

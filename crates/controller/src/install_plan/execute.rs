@@ -16,9 +16,10 @@ use crate::olm::{
     self, ClusterServiceVersion, InstallPlan, OWNER_KIND_LABEL, OWNER_LABEL, OWNER_NAMESPACE_LABEL, csv_reference,
 };
 
+use super::apiservice;
+use super::crd::{self, Claim};
 use super::status::Outcome;
 use super::steps::{Prepared, Writer};
-use super::{apiservice, crd};
 
 /// Why a step was not carried out.
 #[derive(Debug)]
@@ -35,6 +36,39 @@ impl From<kube::Error> for Refused {
     }
 }
 
+/// Looks at the definitions that are there already, before anything is written: the first that must not be changed says so.
+pub(super) async fn may_run(
+    cx: &Context,
+    namespace: &str,
+    plan: &InstallPlan,
+    prepared: &[Prepared],
+) -> Result<(), Outcome> {
+    for (step, planned) in prepared.iter().zip(&plan.status.plan) {
+        if !step.is("apiextensions.k8s.io", "CustomResourceDefinition") || is_done(&planned.status) {
+            continue;
+        }
+        let replaces = replaced(prepared, &planned.resolving);
+        let claim = Claim { namespace, operator: &planned.resolving, replaces: replaces.as_deref() };
+        crd::may_write(cx, claim, &step.kind, &step.object).await.map_err(|refused| match refused {
+            Refused::Here(reason) => Outcome::Retry(format!("{} {reason}", step.place)),
+            Refused::Api(source) => Outcome::Retry(format!("{} could not be looked at: {}", step.place, said(&source))),
+        })?;
+    }
+    Ok(())
+}
+
+fn is_done(status: &str) -> bool {
+    matches!(status, "Created" | "Present")
+}
+
+/// The version that an operator of the plan replaces.
+fn replaced(prepared: &[Prepared], operator: &str) -> Option<String> {
+    let csv = prepared.iter().find(|step| {
+        step.is(olm::GROUP, "ClusterServiceVersion") && step.object["metadata"]["name"].as_str() == Some(operator)
+    });
+    Some(csv?.object["spec"]["replaces"].as_str()?.to_owned())
+}
+
 /// Carries out what is not done yet.
 pub(super) async fn run(
     cx: &Context,
@@ -47,7 +81,7 @@ pub(super) async fn run(
     let mut owners = Owners::default();
     for (number, step) in prepared.iter().enumerate() {
         let Some(planned) = plan.status.plan.get(number) else { continue };
-        if matches!(planned.status.as_str(), "Created" | "Present") {
+        if is_done(&planned.status) {
             continue;
         }
         let operator = planned.resolving.clone();
@@ -58,7 +92,9 @@ pub(super) async fn run(
         };
         let owner = owners.uid(cx, namespace, &operator).await?;
         let object = owned(step, namespace, &operator, owner.as_deref());
-        match carry_out(cx, namespace, &client, step, &object, &operator).await {
+        let replaces = replaced(prepared, &operator);
+        let claim = Claim { namespace, operator: &operator, replaces: replaces.as_deref() };
+        match carry_out(cx, claim, &client, step, &object).await {
             Ok(written) => {
                 if step.is(olm::GROUP, "ClusterServiceVersion") {
                     owners.0.insert(written.name_any(), written.uid());
@@ -91,16 +127,15 @@ async fn client(cx: &Context, installer: &Installer, writer: Writer) -> Result<C
 
 async fn carry_out(
     cx: &Context,
-    namespace: &str,
+    claim: Claim<'_>,
     client: &Client,
     step: &Prepared,
     object: &Value,
-    operator: &str,
 ) -> Result<DynamicObject, Refused> {
     if step.is("apiextensions.k8s.io", "CustomResourceDefinition") {
-        crd::carry_out(cx, namespace, client, &step.kind, object, operator).await
+        crd::carry_out(cx, claim, client, &step.kind, object).await
     } else if step.is("apiregistration.k8s.io", "APIService") {
-        apiservice::carry_out(cx, namespace, client, &step.kind, object, operator).await
+        apiservice::carry_out(cx, claim, client, &step.kind, object).await
     } else {
         Ok(apply(client, &step.kind, object).await?)
     }
@@ -175,7 +210,7 @@ fn owned(step: &Prepared, namespace: &str, operator: &str, uid: Option<&str>) ->
         if let (Some(uid), false) = (uid, is_apart) {
             object["metadata"]["ownerReferences"] = json!([csv_reference(operator, uid)]);
         }
-    } else if (is_rbac || step.is("apiregistration.k8s.io", "APIService")) && !operator.is_empty() {
+    } else if (is_rbac || step.writer == Writer::Own) && !operator.is_empty() {
         let labels = &mut object["metadata"]["labels"];
         labels[OWNER_LABEL] = json!(operator);
         labels[OWNER_KIND_LABEL] = json!("ClusterServiceVersion");

@@ -68,6 +68,9 @@ async fn carry_out(cx: &Context, namespace: &str, plan: &mut InstallPlan) -> Res
     if let Err(refusal) = verdict {
         return refused(refusal);
     }
+    if let Err(outcome) = execute::may_run(cx, namespace, plan, &prepared).await {
+        return Ok(outcome);
+    }
     status::begin(cx, plan, installer.account.as_ref()).await?;
     execute::run(cx, namespace, plan, &installer, &prepared).await
 }

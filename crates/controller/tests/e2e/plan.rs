@@ -280,13 +280,18 @@ fn foreign_definition(world: &World) {
 
     let mut changed = operator.crd();
     changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["more"] = json!({"type": "string"});
-    plan(world, &second, "steal", &[step("thief.v1", &changed)]);
+    let mut thief = Operator::new(&second, "thief.v1").csv();
+    thief["spec"]["customresourcedefinitions"]["owned"][0]["name"] = json!(operator.crd_name());
+    plan(world, &second, "steal", &[step("thief.v1", &thief), step("thief.v1", &changed)]);
     let says = |name: &str, words: &str| {
         world.status("InstallPlan", &second, name, |status| {
             status["message"].as_str().is_some_and(|text| text.contains(words))
         });
     };
     says("steal", "belongs to ClusterServiceVersion plan-crd-a/op.v1");
+    assert!(world.get("ClusterServiceVersion", &second, "thief.v1").is_none(), "written before it was looked at");
+    // To say that it is theirs does not make it so, and does not keep the owner from it.
+    world.apply(&[thief]);
     // The same definition, unchanged, is fine: nothing is written.
     plan(world, &second, "same", &[step("thief.v1", &operator.crd())]);
     world.phase("InstallPlan", &second, "same", "Complete");
