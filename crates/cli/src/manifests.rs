@@ -70,6 +70,11 @@ impl Manifests {
         objects.get(&name).map(|found| &found.object)
     }
 
+    /// Every object, kind by kind.
+    pub fn objects(&self) -> impl Iterator<Item = &Value> {
+        self.kinds.values().flat_map(BTreeMap::values).map(|found| &found.object)
+    }
+
     fn add(&mut self, document: Value, file: &Arc<Path>, place: &str) -> Result<(), FileError> {
         for object in objects(document) {
             let fail = |reason: String| FileError::new(file, format!("{place}: {reason}"));
