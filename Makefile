@@ -18,6 +18,7 @@ run: $(CLI) ## See a real operator refused, its RBAC derived, and admitted: no c
 
 .PHONY: test
 test: toolchain lint unit-tests oracle-tests ## Everything that proves the policy: lints, unit, scenario, recording, corpus and oracle tests
+	@$(E2E_TOOLS) || echo "NOT RUN: make e2e (the policy behind a real API server) cannot run here: it needs Go 1.26 and kubectl."
 
 .PHONY: unit-tests
 unit-tests: toolchain
@@ -55,6 +56,19 @@ cluster-tests: ## The manifests of policy-metadata/ on a real API server (needs 
 	  (cd tests/cluster && CGO_ENABLED=0 go vet -trimpath ./plane ./expressions && go test ./plane) && tests/cluster/smoke.sh; \
 	else \
 	  echo "NOT RUN: Go and kubectl are needed to try the manifests on a real API server."; \
+	fi
+
+# Whether everything is there that the end-to-end tests need.
+E2E_TOOLS := command -v go >/dev/null && command -v kubectl >/dev/null
+
+.PHONY: e2e
+e2e: toolchain ## The policy behind a real API server: scenarios, live cases, the server's own judgement (needs Go and kubectl)
+	@if $(E2E_TOOLS); then \
+	  echo "==> end to end: every scenario on a real API server, what only a live one shows, and its own judgement"; \
+	  cargo build --locked -p e2e -p operator-bounds && target/debug/e2e $(CLI) $(E2E); \
+	else \
+	  echo "NOT RUN: nothing was tried on a real API server: no scenario was replayed, no live case run, no operator compared."; \
+	  echo "         Install Go 1.26 (https://go.dev/dl) and kubectl (https://kubernetes.io/docs/tasks/tools), then run make e2e."; \
 	fi
 
 .PHONY: lint
