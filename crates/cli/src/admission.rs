@@ -51,8 +51,12 @@ impl Request {
             }
             _ => serde_json::from_slice(bytes).map_err(|error| FileError::json(path, &error))?,
         };
-        let head: Head = serde_json::from_str(json.get())
-            .map_err(|error| FileError::new(path, format!("not an admission request: {error}")))?;
+        Request::new(json).map_err(|error| FileError::new(path, format!("not an admission request: {error}")))
+    }
+
+    /// A bare admission request.
+    pub fn new(json: Box<RawValue>) -> Result<Self, serde_json::Error> {
+        let head: Head = serde_json::from_str(json.get())?;
         Ok(Request { uid: head.uid, json, object: head.object })
     }
 }
@@ -100,6 +104,20 @@ impl AdmissionResponse {
         let patch_type = patch.is_some().then_some("JSONPatch");
         let uid = request.uid.clone();
         Ok(AdmissionResponse { uid, allowed: accepted, patch_type, patch, status, audit_annotations, warnings })
+    }
+
+    /// The response to a request that the policy could not judge.
+    #[must_use]
+    pub fn unjudged(request: &Request, message: String) -> Self {
+        AdmissionResponse {
+            uid: request.uid.clone(),
+            allowed: false,
+            patch_type: None,
+            patch: None,
+            status: Some(Status { message: Some(message), code: Some(500) }),
+            audit_annotations: None,
+            warnings: None,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Kubewarden's host capabilities, answered from a directory of manifests.
+//! Kubewarden's host capabilities, answered from a [`Source`]: a directory of manifests or a live cluster.
 //!
 //! The policy calls them through waPC ([`Host::call`]); run natively it makes the same look-ups through
 //! [`bounds::cluster::Cluster`]. Both go through the same allow-lists and are recorded alike.
@@ -9,12 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use annotate::Metadata;
 use bounds::cluster::{Cluster, Get, List, LookupError, Question};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::manifests::Manifests;
-use crate::mask::Mask;
-use crate::rbac::{self, Decision};
-use crate::selector::Selector;
+use crate::rbac::Decision;
+use crate::source::Source;
 
 /// The kind under which [`Host::fail_on`] knows access reviews.
 pub const ACCESS_REVIEW: &str = "SubjectAccessReview";
@@ -22,7 +20,7 @@ pub const ACCESS_REVIEW: &str = "SubjectAccessReview";
 /// Answers the look-ups of one evaluation, and remembers them.
 #[derive(Debug)]
 pub struct Host {
-    manifests: Arc<Manifests>,
+    source: Arc<dyn Source>,
     metadata: Arc<Metadata>,
     failures: BTreeMap<String, String>,
     exchanges: Mutex<Vec<Exchange>>,
@@ -49,7 +47,7 @@ pub enum Request {
 }
 
 /// Objects of a kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ListResources {
     /// `group/version`, or the version alone for the core group.
     pub api_version: String,
@@ -67,7 +65,7 @@ pub struct ListResources {
 }
 
 /// One object by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GetResource {
     /// `group/version`, or the version alone for the core group.
     pub api_version: String,
@@ -84,7 +82,7 @@ pub struct GetResource {
 }
 
 /// A question to the API server's authorizer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CanI {
     /// The question.
     #[serde(rename(deserialize = "subject_access_review"))]
@@ -94,7 +92,7 @@ pub struct CanI {
 }
 
 /// Who wants to do what.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SubjectAccessReview {
     /// The groups that the user is in.
     pub groups: Option<Vec<String>>,
@@ -105,7 +103,7 @@ pub struct SubjectAccessReview {
 }
 
 /// What is to be done to what. An empty text is as good as none.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ResourceAttributes {
     /// The API group.
     pub group: Option<String>,
@@ -137,21 +135,17 @@ pub enum HostError {
     Failed(String),
 }
 
-/// What the API server answers to a list.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ObjectList<'a, I> {
-    api_version: &'a str,
-    kind: String,
-    metadata: Map<String, Value>,
-    items: Vec<I>,
-}
-
 impl Host {
     /// A host for one evaluation: it serves these objects, as far as the policy's metadata declares them.
     #[must_use]
     pub fn new(manifests: Arc<Manifests>, metadata: Arc<Metadata>) -> Self {
-        Host { manifests, metadata, failures: BTreeMap::new(), exchanges: Mutex::default() }
+        Host::on(manifests, metadata)
+    }
+
+    /// A host for one evaluation that asks any source, as far as the policy's metadata allows it.
+    #[must_use]
+    pub fn on(source: Arc<dyn Source>, metadata: Arc<Metadata>) -> Self {
+        Host { source, metadata, failures: BTreeMap::new(), exchanges: Mutex::default() }
     }
 
     /// Makes every look-up of a kind fail with this message; access reviews are of the kind [`ACCESS_REVIEW`].
@@ -224,44 +218,11 @@ impl Host {
 
     fn look_up(&self, request: &Request) -> Result<Vec<u8>, HostError> {
         match request {
-            Request::List(list) => self.list_resources(list),
-            Request::Get(get) => self.get_resource(get),
-            Request::CanI(can_i) => json(&rbac::review(&self.manifests, &can_i.request).map_err(HostError::Failed)?),
+            Request::List(list) => self.source.list(list),
+            Request::Get(get) => self.source.get(get),
+            Request::CanI(can_i) => self.source.can_i(can_i),
         }
     }
-
-    fn list_resources(&self, list: &ListResources) -> Result<Vec<u8>, HostError> {
-        let ListResources { api_version, kind, namespace, label_selector, field_selector, field_masks } = list;
-        if let Some(selector) = field_selector {
-            let reason =
-                format!("field selector `{selector}`: a directory of manifests cannot answer it, leave it out");
-            return Err(HostError::Failed(reason));
-        }
-        let selector = Selector::parse(label_selector.as_deref().unwrap_or_default()).map_err(HostError::Failed)?;
-        let mask = mask(field_masks.as_ref());
-        let found = self.manifests.list(api_version, kind, namespace.as_deref());
-        let items = found.filter(|object| selector.selects(object)).map(|object| mask.item(object)).collect();
-        json(&ObjectList { api_version, kind: format!("{kind}List"), metadata: Map::new(), items })
-    }
-
-    fn get_resource(&self, get: &GetResource) -> Result<Vec<u8>, HostError> {
-        let GetResource { api_version, kind, name, namespace, field_masks, .. } = get;
-        match self.manifests.get(api_version, kind, namespace.as_deref(), name) {
-            Some(object) => json(&mask(field_masks.as_ref()).object(object)),
-            None => Err(HostError::NotFound(format!(
-                "Cannot find {api_version}/{kind} named '{name}' inside of namespace '{:?}'",
-                namespace.as_deref()
-            ))),
-        }
-    }
-}
-
-fn mask(field_masks: Option<&BTreeSet<String>>) -> Mask<'_> {
-    Mask::new(field_masks.into_iter().flatten().map(String::as_str))
-}
-
-fn json<T: Serialize>(value: &T) -> Result<Vec<u8>, HostError> {
-    serde_json::to_vec(value).map_err(|error| HostError::Failed(error.to_string()))
 }
 
 fn read<'p, T: Deserialize<'p>>(payload: &'p [u8]) -> Result<T, HostError> {
@@ -334,7 +295,7 @@ impl Cluster for Host {
         let request = SubjectAccessReview { groups, resource_attributes, user: question.identity.user().to_owned() };
         let answer = self.answer(Request::CanI(CanI { request, disable_cache: true }));
         let decision = answer.and_then(|json| read::<Decision>(&json));
-        decision.map(|decision| decision.allowed).map_err(|error| unanswered(question, &error))
+        decision.map(|decision| decision.allowed && !decision.denied).map_err(|error| unanswered(question, &error))
     }
 }
 
@@ -350,7 +311,7 @@ fn unanswered(lookup: &impl ToString, error: &HostError) -> LookupError {
 #[cfg(test)]
 mod tests {
     use bounds::cluster;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

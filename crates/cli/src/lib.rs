@@ -1,8 +1,9 @@
-//! Runs the operator-bounds policy without a cluster: the published wasm module in the engine that Kubewarden uses,
-//! with a directory of manifests in place of the API server.
+//! Runs the operator-bounds policy: the published wasm module in the engine that Kubewarden uses, with a directory of
+//! manifests in place of the API server, or with a live cluster.
 //!
-//! The way of an evaluation: [`admission::Request`] and [`manifests::Manifests`] → [`policy::Policy`], which calls
-//! back into [`host::Host`] for its look-ups → [`admission::AdmissionResponse`].
+//! The way of an evaluation: [`admission::Request`] and a [`source::Source`] ([`manifests::Manifests`] or
+//! [`live::Cluster`]) → [`policy::Policy`], which calls back into [`host::Host`] for its look-ups →
+//! [`admission::AdmissionResponse`].
 
 #![forbid(unsafe_code)]
 
@@ -12,10 +13,13 @@ pub mod diff;
 pub mod documents;
 pub mod engine;
 pub mod host;
+pub mod live;
 pub mod manifests;
 mod mask;
 pub mod policy;
 mod rbac;
 pub mod replay;
 mod selector;
+pub mod serve;
+pub mod source;
 mod yaml;

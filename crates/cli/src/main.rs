@@ -11,7 +11,7 @@ use commands::Command;
 /// The exit code when no answer could be given.
 const FAILED: u8 = 2;
 
-/// Judge operators by the identity their administrator chose for them, without a cluster.
+/// Judge operators by the identity their administrator chose for them, with or without a cluster.
 ///
 /// The policy that is published for Kubewarden is built in and runs in the engine that Kubewarden uses.
 #[derive(Parser)]

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::engine::{Engine, EngineError, Limits};
 use crate::host::Host;
 use crate::manifests::Manifests;
+use crate::source::Source;
 
 /// The annotated module, as it is published.
 pub const MODULE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/annotated-policy.wasm"));
@@ -86,6 +87,12 @@ impl Policy {
     #[must_use]
     pub fn host(&self, manifests: &Arc<Manifests>) -> Host {
         Host::new(Arc::clone(manifests), Arc::clone(&self.metadata))
+    }
+
+    /// A host for one evaluation that asks any source.
+    #[must_use]
+    pub fn host_on(&self, source: Arc<dyn Source>) -> Host {
+        Host::on(source, Arc::clone(&self.metadata))
     }
 
     /// Whether the policy can run with these settings.

@@ -17,6 +17,9 @@ const MASTERS: &str = "system:masters";
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Decision {
     pub(crate) allowed: bool,
+    /// Only of authorizers that can say no for good; RBAC cannot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) denied: bool,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) reason: String,
 }
@@ -50,7 +53,7 @@ struct RoleRef<'m> {
 pub(crate) fn review(manifests: &Manifests, review: &SubjectAccessReview) -> Result<Decision, String> {
     let identity = Identity::user_in(&review.user, review.groups.clone().unwrap_or_default());
     if identity.groups().iter().any(|group| group == MASTERS) {
-        return Ok(Decision { allowed: true, reason: String::new() });
+        return Ok(Decision { allowed: true, ..Decision::default() });
     }
     let namespace = review.resource_attributes.namespace.as_deref().filter(|namespace| !namespace.is_empty());
     for (kind, namespace) in [("ClusterRoleBinding", None), ("RoleBinding", namespace)] {
@@ -62,7 +65,8 @@ pub(crate) fn review(manifests: &Manifests, review: &SubjectAccessReview) -> Res
             let subjects = binding.subjects.iter().flatten();
             let Some(subject) = { subjects }.find(|subject| identity.named_by(subject, namespace)) else { continue };
             if allows(manifests, &binding.role_ref, namespace, &review.resource_attributes)? {
-                return Ok(Decision { allowed: true, reason: reason(kind, namespace, &binding, subject) });
+                let reason = reason(kind, namespace, &binding, subject);
+                return Ok(Decision { allowed: true, reason, ..Decision::default() });
             }
         }
     }

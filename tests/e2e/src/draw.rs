@@ -25,15 +25,8 @@ enum Share {
     Misplaced,
 }
 
-const SHARES: [Share; 7] = [
-    Share::All,
-    Share::Nothing,
-    Share::AllButOneAtom,
-    Share::Half,
-    Share::Wildcards,
-    Share::Names,
-    Share::Misplaced,
-];
+const SHARES: [Share; 7] =
+    [Share::All, Share::Nothing, Share::AllButOneAtom, Share::Half, Share::Wildcards, Share::Names, Share::Misplaced];
 
 /// A rule, and whether it is asked for in the whole cluster.
 pub(crate) type Asked = (bool, Rule);
@@ -96,7 +89,8 @@ impl Draw {
             Share::Nothing => Vec::new(),
             Share::Half => asked.into_iter().filter(|_| self.0.bool()).collect(),
             Share::AllButOneAtom => {
-                let atoms: Vec<_> = asked.iter().flat_map(|(wide, rule)| rule.atoms().into_iter().map(|a| (*wide, a))).collect();
+                let atoms: Vec<_> =
+                    asked.iter().flat_map(|(wide, rule)| rule.atoms().into_iter().map(|a| (*wide, a))).collect();
                 let Some((wide, atom)) = self.0.choice(atoms) else { return asked };
                 let without = |(other, rule): Asked| {
                     let has = other == wide && rule.atoms().contains(&atom);

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use crate::api::{Answer, Key, Sender};
 use crate::report::Report;
 use crate::world::{
-    PODS, RBAC_V1, WRITERS, World, account, binding, cluster_role, csv, group, operator_group, role, rules, tenant, user,
-    verdict,
+    PODS, RBAC_V1, WRITERS, World, account, binding, cluster_role, csv, group, operator_group, role, rules, tenant,
+    user, verdict,
 };
 
 /// What a case says besides that it holds: a figure.
@@ -40,7 +40,9 @@ const CASES: [Case; 19] = [
     ("an aggregated ClusterRole counts once it is filled", |w| aggregated(w).boxed_local()),
     ("200 at once: nothing is wrongly admitted, nothing wrongly refused", |w| many_at_once(w).boxed_local()),
     ("an approval with kubectl patch is judged, and a status never is", |w| approval(w).boxed_local()),
-    ("what OLM v1 writes for an extension is bounded, what others write is not looked at", |w| extension(w).boxed_local()),
+    ("what OLM v1 writes for an extension is bounded, what others write is not looked at", |w| {
+        extension(w).boxed_local()
+    }),
     ("the strip registration takes the field out, and says so", |w| strip(w).boxed_local()),
     ("a namespace with operators goes away when it is deleted", |w| deletion(w).boxed_local()),
     ("with the webhook down what it judges is refused, the rest goes on, and it recovers", |w| down(w).boxed_local()),
@@ -84,12 +86,15 @@ fn admitted(verdict: Result<(), String>) -> anyhow::Result<()> {
     verdict.map_err(|message| anyhow::anyhow!("refused: {message}"))
 }
 
-const AS_TENANT: [&str; 4] = ["--as", "tenant", "--as-group", WRITERS];
+/// Arguments of kubectl, to be a tenant.
+fn as_tenant<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [arguments, &["--as", "tenant", "--as-group", WRITERS]].concat()
+}
 
 async fn refusal_in_kubectl(world: &World) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let object = csv(&team, "greedy.v1.0.0", &["pods", "secrets"]);
-    let printed = world.kubectl(&[&["create", "-f", "-"], &AS_TENANT[..]].concat(), Some(&object)).await?;
+    let printed = world.kubectl(&as_tenant(&["create", "-f", "-"]), Some(&object)).await?;
     ensure!(!printed.status.success(), "kubectl says that it worked");
     let printed = String::from_utf8_lossy(&printed.stderr).into_owned();
     let rule = "apiGroups: [\"\"]  resources: [secrets]  verbs: [get, list]";
@@ -101,7 +106,7 @@ async fn refusal_in_kubectl(world: &World) -> anyhow::Result<Said> {
 async fn warning_in_kubectl(world: &World) -> anyhow::Result<Said> {
     let namespace = world.namespace().await?;
     let object = operator_group(&namespace, None);
-    let printed = world.kubectl(&[&["create", "-f", "-"], &AS_TENANT[..]].concat(), Some(&object)).await?;
+    let printed = world.kubectl(&as_tenant(&["create", "-f", "-"]), Some(&object)).await?;
     let (out, err) = (String::from_utf8_lossy(&printed.stdout), String::from_utf8_lossy(&printed.stderr));
     ensure!(printed.status.success(), "{err}");
     holds(&out, &["operatorgroup.operators.coreos.com/og created"])?;
@@ -119,7 +124,7 @@ async fn code(world: &World) -> anyhow::Result<Said> {
 
 async fn dry_run(world: &World) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
-    let flags = [&["create", "--dry-run=server", "-f", "-"], &AS_TENANT[..]].concat();
+    let flags = as_tenant(&["create", "--dry-run=server", "-f", "-"]);
     let within = csv(&team, "modest.v1.0.0", &PODS);
     let printed = world.kubectl(&flags, Some(&within)).await?;
     ensure!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
@@ -152,7 +157,8 @@ async fn no_op(world: &World) -> anyhow::Result<Said> {
     refused(world.judged(&csv(&team, "c.v1", &PODS), "?dryRun=All").await?, &["resources: [pods]"])?;
     admitted(verdict(&apply(world, &object, "gitops").await?)?)?;
     // Another manager that adds a label owns that field alone, and asks for nothing.
-    let mut labelled = json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": object["metadata"]});
+    let mut labelled =
+        json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": object["metadata"]});
     labelled["metadata"]["labels"] = json!({"team": "a"});
     let path = format!("{}?fieldManager=labels", world.api.path(&Key::of(&object))?);
     let answer = world.api.send_as(Some(&tenant()), Method::PATCH, &path, Some(&labelled)).await?;
@@ -185,16 +191,21 @@ async fn impersonation(world: &World) -> anyhow::Result<Said> {
     let create = ["create", "--dry-run=server", "-f", "-"];
     world
         .eventually("a tenant may not choose a boundary that holds more", async || {
-            let printed = world.kubectl(&[&create[..], &AS_TENANT[..]].concat(), Some(&object)).await?;
+            let printed = world.kubectl(&as_tenant(&create), Some(&object)).await?;
             let said = String::from_utf8_lossy(&printed.stderr).into_owned();
             Ok(if said.contains("denied the request") { Ok(()) } else { Err(said) })
         })
         .await?;
     world
         .eventually("a member of the platform's group may", async || {
-            let flags = [&create[..], &AS_TENANT[..], &["--as-group", platform]].concat();
+            let mut flags = as_tenant(&create);
+            flags.extend(["--as-group", platform]);
             let printed = world.kubectl(&flags, Some(&object)).await?;
-            Ok(if printed.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&printed.stderr).into_owned()) })
+            Ok(if printed.status.success() {
+                Ok(())
+            } else {
+                Err(String::from_utf8_lossy(&printed.stderr).into_owned())
+            })
         })
         .await?;
     Ok(None)
@@ -203,7 +214,8 @@ async fn impersonation(world: &World) -> anyhow::Result<Said> {
 async fn token(world: &World) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     // The API server would refuse it itself, but for this: `escalate` is what the policy does not honour.
-    let may = json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create", "escalate"]}]);
+    let may =
+        json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create", "escalate"]}]);
     let name = format!("{team}-writer");
     world.api.create(&cluster_role(&name, &may)).await?;
     world.api.create(&binding(Some(&team), &name, ("ClusterRole", &name), &account(&team, "installer"))).await?;
@@ -300,14 +312,16 @@ async fn aggregated(world: &World) -> anyhow::Result<Said> {
     let whole = json!({"apiVersion": RBAC_V1, "kind": "ClusterRole", "metadata": {"name": "e2e-whole"}, "rules": [],
         "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"e2e": "part"}}]}});
     world.api.create(&whole).await?;
-    world.api.create(&binding(Some(&team), "whole", ("ClusterRole", "e2e-whole"), &account(&team, "installer"))).await?;
+    world
+        .api
+        .create(&binding(Some(&team), "whole", ("ClusterRole", "e2e-whole"), &account(&team, "installer")))
+        .await?;
     let object = csv(&team, "aggregated", &["configmaps"]);
     refused(world.judged(&object, "?dryRun=All").await?, &["resources: [configmaps]"])?;
     let mut part = cluster_role("e2e-part", &rules(&["configmaps"]));
     part["metadata"]["labels"] = json!({"e2e": "part"});
     world.api.create(&part).await?;
-    let (_, time) =
-        world.eventually("the role is filled", async || world.judged(&object, "?dryRun=All").await).await?;
+    let (_, time) = world.eventually("the role is filled", async || world.judged(&object, "?dryRun=All").await).await?;
     Ok(Some(format!("after {} ms", time.as_millis())))
 }
 
@@ -348,8 +362,9 @@ async fn approval(world: &World) -> anyhow::Result<Said> {
     };
     let written = world.api.send_as(Some(&olm), Method::PUT, &status, Some(&live)).await?;
     admitted(verdict(&written)?)?;
-    let approve = ["patch", "installplan", "install-1", "-n", &team, "--type=merge", "-p", "{\"spec\":{\"approved\":true}}"];
-    let printed = world.kubectl(&[&approve[..], &AS_TENANT[..]].concat(), None).await?;
+    let approve =
+        ["patch", "installplan", "install-1", "-n", &team, "--type=merge", "-p", "{\"spec\":{\"approved\":true}}"];
+    let printed = world.kubectl(&as_tenant(&approve), None).await?;
     ensure!(!printed.status.success(), "the approval is admitted");
     holds(&String::from_utf8_lossy(&printed.stderr), &["denied the request", "greedy.v1.0.0", "resources: [secrets]"])?;
     Ok(None)

@@ -63,11 +63,13 @@ pub(crate) async fn run(program: &Path, filter: &str, report: &mut Report) -> an
     for (name, case) in scenarios {
         let id = ids.get(&scenario::settings(&case).to_string()).cloned().unwrap_or_default();
         match replayer.send(&case, &id).await.with_context(|| name.clone())? {
-            Ok((plan, answer)) => sent.push(Sent { name, case, settings: id, plan, answer }),
+            Ok((plan, answer)) => {
+                sent.push(Sent { name, case, settings: id, plan, answer });
+                if sent.len().is_multiple_of(200) {
+                    println!("  {} scenarios after {:.0?}", sent.len(), began.elapsed());
+                }
+            }
             Err((skip, why)) => report.skipped(&name, skip, &why),
-        }
-        if sent.len() % 200 == 0 && !sent.is_empty() {
-            println!("  {} scenarios after {:.0?}", sent.len(), began.elapsed());
         }
     }
     let facts = audit.annotations()?;

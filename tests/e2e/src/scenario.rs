@@ -156,11 +156,8 @@ fn over(object: &Value, live: &Value) -> Value {
     }
     // A scenario that shows a deletion without saying what holds it up.
     let held = live["metadata"]["deletionTimestamp"].is_string();
-    if held && object["metadata"]["finalizers"].is_null() {
+    if held && object["metadata"].get("finalizers").is_none() {
         object["metadata"]["finalizers"] = live["metadata"]["finalizers"].clone();
-    }
-    if object["metadata"]["finalizers"].is_null() {
-        object["metadata"].as_object_mut().map(|metadata| metadata.remove("finalizers"));
     }
     object
 }

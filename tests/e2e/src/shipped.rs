@@ -31,7 +31,8 @@ impl Shipped {
     pub(crate) fn policies(&self) -> Value {
         let policy = |policy: &Value| {
             let spec = &policy["spec"];
-            let served = json!({"settings": spec["settings"], "allowedToMutate": spec["mutating"], "policyMode": spec["mode"]});
+            let served =
+                json!({"settings": spec["settings"], "allowedToMutate": spec["mutating"], "policyMode": spec["mode"]});
             (text(policy, "/metadata/name").to_owned(), served)
         };
         Value::Object(self.0.iter().map(policy).collect::<Map<_, _>>())

@@ -57,7 +57,7 @@ impl State {
     ) -> anyhow::Result<Result<(), Refused>> {
         self.clear(desired).await?;
         self.set_namespaces(desired, present, absent).await?;
-        let missing = |(key, _): &(&Key, &Value)| key.kind != "Namespace" && !self.present.contains_key(key);
+        let missing = |(key, _): &(&Key, &Value)| key.kind != "Namespace" && !self.present.contains_key(*key);
         let objects: Vec<_> = desired.iter().filter(missing).collect();
         let api = &self.api;
         let created = try_join_all(objects.iter().map(|(key, manifest)| create(api, key, manifest))).await?;
@@ -92,12 +92,12 @@ impl State {
 
     /// Removes what should not be there, or not like this, and puts back what it stood in for.
     async fn clear(&mut self, desired: &BTreeMap<Key, Value>) -> anyhow::Result<()> {
-        let unwanted = |(key, present): &(&Key, &Present)| desired.get(key) != Some(&present.manifest);
+        let unwanted = |(key, present): &(&Key, &Present)| desired.get(*key) != Some(&present.manifest);
         let unwanted: Vec<Key> = self.present.iter().filter(unwanted).map(|(key, _)| key.clone()).collect();
         let api = &self.api;
         try_join_all(unwanted.iter().map(|key| remove(api, key))).await?;
         self.present.retain(|key, _| !unwanted.contains(key));
-        let back: Vec<Key> = self.replaced.keys().filter(|key| !desired.contains_key(key)).cloned().collect();
+        let back: Vec<Key> = self.replaced.keys().filter(|key| !desired.contains_key(*key)).cloned().collect();
         for key in back {
             if let Some(original) = self.replaced.remove(&key) {
                 self.api.create(&original).await.with_context(|| format!("putting back {key}"))?;

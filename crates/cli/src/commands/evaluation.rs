@@ -5,28 +5,24 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use operator_bounds::admission::{AdmissionResponse, Request};
-use operator_bounds::documents::{self, FileError};
+use operator_bounds::documents::FileError;
 use operator_bounds::engine::Limits;
 use operator_bounds::host::Exchange;
 use operator_bounds::manifests::Manifests;
 use operator_bounds::policy::Policy;
-use serde_json::Value;
-use serde_json::value::RawValue;
+
+use super::settings::Settings;
 
 #[derive(Args)]
 pub(crate) struct Evaluation {
     /// The admission request, or a whole AdmissionReview, as JSON; `-` for standard input
     #[arg(long, value_name = "FILE")]
     request_path: PathBuf,
-    /// The policy's settings, as YAML or JSON [default: none, every setting has a default]
-    #[arg(long, value_name = "FILE", conflicts_with = "settings_json")]
-    settings_path: Option<PathBuf>,
-    /// The policy's settings, as JSON
-    #[arg(long, value_name = "JSON")]
-    settings_json: Option<String>,
+    #[command(flatten)]
+    settings: Settings,
     /// The cluster: a file or a directory of YAML and JSON manifests, Lists and `.gz` included
     #[arg(long, value_name = "DIR|FILE")]
     cluster: PathBuf,
@@ -41,7 +37,7 @@ pub(crate) struct Evaluation {
 /// The response to the request, and the look-ups it took.
 pub(crate) fn evaluate(evaluation: &Evaluation) -> anyhow::Result<(AdmissionResponse, Vec<Exchange>)> {
     let request = read_request(&evaluation.request_path)?;
-    let settings = read_settings(evaluation)?;
+    let settings = evaluation.settings.read()?;
     let manifests = Arc::new(Manifests::load(&evaluation.cluster)?);
     let seconds = Some(evaluation.time_limit).filter(|&seconds| seconds > 0);
     let limits = Limits { seconds, ..Limits::default() };
@@ -63,17 +59,4 @@ fn read_request(path: &Path) -> Result<Request, FileError> {
         return Request::parse(Path::new("standard input"), &bytes);
     }
     Request::parse(path, &fs::read(path).map_err(fail)?)
-}
-
-fn read_settings(evaluation: &Evaluation) -> anyhow::Result<Box<RawValue>> {
-    let settings = match (&evaluation.settings_path, &evaluation.settings_json) {
-        (Some(path), _) => match documents::read(path)?.as_mut_slice() {
-            [] => Value::Object(serde_json::Map::new()),
-            [settings] => settings.take(),
-            _ => bail!(FileError::new(path, "more than one document")),
-        },
-        (None, Some(json)) => serde_json::from_str(json).context("--settings-json")?,
-        (None, None) => Value::Object(serde_json::Map::new()),
-    };
-    Ok(RawValue::from_string(settings.to_string())?)
 }

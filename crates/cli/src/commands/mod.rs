@@ -4,7 +4,9 @@ mod derive;
 mod diff;
 mod eval;
 mod evaluation;
+mod serve;
 mod session;
+mod settings;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -52,6 +54,21 @@ What the policy looks up, in a dump:
   operator-bounds derive csv.yaml --for serviceaccount team-a/installer --missing --cluster dump.yaml
   operator-bounds derive bundle/ --for synthetic my-extension | kubectl apply -f -")]
     Derive(derive::Derive),
+    /// Run the policy as a webhook, for development and tests; production is Kubewarden's policy-server
+    ///
+    /// POST /validate/<id> and /audit/<id> take an AdmissionReview; GET /readiness says whether the API server answers.
+    /// Look-ups go to a live cluster in the way policy-server does it. One line of JSON on standard output says where it
+    /// listens once it does; logs go to standard error. SIGTERM and SIGINT stop it when the running requests are answered.
+    #[command(after_long_help = "Examples:
+  operator-bounds serve --ca-file ca.pem
+  operator-bounds serve --kubeconfig kubeconfig --addr 127.0.0.1:0 --policies policies.yml --ca-file ca.pem
+
+policies.yml, as policy-server takes it:
+  operator-bounds:
+    policyMode: protect        # or monitor
+    allowedToMutate: false
+    settings: {mode: enforce}")]
+    Serve(serve::Serve),
 }
 
 impl Command {
@@ -61,6 +78,7 @@ impl Command {
             Command::Session(arguments) => session::run(arguments),
             Command::Diff(arguments) => diff::run(arguments),
             Command::Derive(arguments) => derive::run(arguments),
+            Command::Serve(arguments) => serve::run(arguments),
         }
     }
 }

@@ -1,0 +1,34 @@
+//! The policy's settings, as arguments.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use operator_bounds::documents::{self, FileError};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+#[derive(Args)]
+pub(crate) struct Settings {
+    /// The policy's settings, as YAML or JSON [default: none, every setting has a default]
+    #[arg(long, value_name = "FILE", conflicts_with = "settings_json")]
+    settings_path: Option<PathBuf>,
+    /// The policy's settings, as JSON
+    #[arg(long, value_name = "JSON")]
+    settings_json: Option<String>,
+}
+
+impl Settings {
+    pub(crate) fn read(&self) -> anyhow::Result<Box<RawValue>> {
+        let settings = match (&self.settings_path, &self.settings_json) {
+            (Some(path), _) => match documents::read(path)?.as_mut_slice() {
+                [] => Value::Object(serde_json::Map::new()),
+                [settings] => settings.take(),
+                _ => bail!(FileError::new(path, "more than one document")),
+            },
+            (None, Some(json)) => serde_json::from_str(json).context("--settings-json")?,
+            (None, None) => Value::Object(serde_json::Map::new()),
+        };
+        Ok(RawValue::from_string(settings.to_string())?)
+    }
+}
