@@ -100,8 +100,10 @@ impl Draw {
                 asked.into_iter().flat_map(without).collect()
             }
             Share::Wildcards => {
-                for (_, rule) in asked.iter_mut().filter(|_| self.0.bool()) {
-                    self.widen(rule);
+                for (_, rule) in &mut asked {
+                    if self.0.bool() {
+                        self.widen(rule);
+                    }
                 }
                 asked
             }

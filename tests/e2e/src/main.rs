@@ -2,9 +2,10 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "../../support/case.rs"]
-#[allow(clippy::panic)]
+#[allow(clippy::panic, dead_code)] // a part of it is for those who run scenarios offline
 mod case;
 #[path = "../../support/expected.rs"]
+#[allow(dead_code)]
 mod expected;
 #[path = "../../support/mod.rs"]
 mod support;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use http::Request;
-use kube::client::Body;
 use kube::config::KubeConfigOptions;
 use kube::{Client, Config};
 use serde::Deserialize;
@@ -84,7 +83,7 @@ impl Serve {
 
     /// What its watches show now.
     pub(crate) async fn caches(&self) -> anyhow::Result<Vec<Cache>> {
-        let request = Request::get("/caches").body(Body::empty())?;
+        let request = Request::get("/caches").body(Vec::new())?;
         Ok(self.client.request(request).await?)
     }
 
