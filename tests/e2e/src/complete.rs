@@ -94,8 +94,9 @@ fn neutral(schema: &Value) -> Value {
 /// The kinds of Kubernetes itself that make pods: a selector that fits the template, and a container.
 fn workload(object: &mut Value) {
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-    if !object["spec"].is_object() {
-        return;
+    let odd = |place: &&str| object.pointer(place).is_some_and(|part| !part.is_object() && !part.is_null());
+    if !object["spec"].is_object() || TEMPLATE.iter().any(|place| odd(&place)) {
+        return; // It is no template at all: the API server will say so.
     }
     match kind.as_str() {
         "Pod" => pod(&mut object["spec"], None),
@@ -120,6 +121,18 @@ fn workload(object: &mut Value) {
         _ => {}
     }
 }
+
+/// Where a pod's template may be.
+const TEMPLATE: [&str; 8] = [
+    "/spec/template",
+    "/spec/template/metadata",
+    "/spec/template/metadata/labels",
+    "/spec/template/spec",
+    "/spec/jobTemplate",
+    "/spec/jobTemplate/spec",
+    "/spec/jobTemplate/spec/template",
+    "/spec/jobTemplate/spec/template/spec",
+];
 
 fn select(spec: &mut Value) {
     if !spec["selector"].is_object() {
