@@ -18,6 +18,7 @@ run: $(CLI) ## See a real operator refused, explained, its RBAC derived and gran
 
 .PHONY: test
 test: toolchain lint unit-tests oracle-tests ## Everything that proves the policy: lints, unit, scenario, recording, corpus and oracle tests
+	@$(E2E_TOOLS) || echo "NOT RUN: make e2e (the policy behind a real API server) cannot run here: it needs Go 1.26 and kubectl."
 
 .PHONY: unit-tests
 unit-tests: toolchain
@@ -127,6 +128,20 @@ ci-scripts-tests: $(CLI) ## The steps of the GitHub action and the pre-commit ho
 .PHONY: man
 man: $(CLI) ## Manual pages, into target/man
 	@$(CLI) man target/man && ls target/man
+
+
+# Whether everything is there that the end-to-end tests need.
+E2E_TOOLS := command -v go >/dev/null && command -v kubectl >/dev/null
+
+.PHONY: e2e
+e2e: toolchain ## The policy behind a real API server: scenarios, live cases, the server's own judgement (needs Go and kubectl)
+	@if $(E2E_TOOLS); then \
+	  echo "==> end to end: every scenario on a real API server, what only a live one shows, and its own judgement"; \
+	  cargo build --locked -p e2e -p operator-bounds && target/debug/e2e $(CLI) $(E2E); \
+	else \
+	  echo "NOT RUN: nothing was tried on a real API server: no scenario was replayed, no live case run, no operator compared."; \
+	  echo "         Install Go 1.26 (https://go.dev/dl) and kubectl (https://kubernetes.io/docs/tasks/tools), then run make e2e."; \
+	fi
 
 .PHONY: lint
 lint: toolchain release-check ## rustfmt, clippy, cargo deny (when installed)

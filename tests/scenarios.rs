@@ -4,13 +4,14 @@
 
 #[path = "support/case.rs"]
 mod case;
+#[path = "support/expected.rs"]
+mod expected;
 #[path = "support/kwctl.rs"]
 mod kwctl;
 #[path = "support/replayed.rs"]
 mod replayed;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -22,7 +23,8 @@ use operator_bounds::policy::{MODULE, Policy};
 use operator_bounds::replay;
 use serde_json::Value;
 
-use crate::case::{Case, Expected};
+use crate::case::{Case, find};
+use crate::expected::{Expected, expect_words, warnings_of};
 use crate::kwctl::Kwctl;
 use crate::replayed::Replayer;
 
@@ -63,25 +65,6 @@ fn main() -> ExitCode {
         report();
     }
     conclusion.exit_code()
-}
-
-/// The directories of the cases: every one that has no directory below it but `cluster`. One without an expect.yaml is
-/// found too, and fails.
-fn find(directory: &Path, found: &mut Vec<PathBuf>) {
-    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    let mut paths: Vec<PathBuf> = entries
-        .map(|entry| entry.unwrap_or_else(|error| panic!("{}: {error}", directory.display())).path())
-        .filter(|path| path.is_dir())
-        .collect();
-    paths.sort();
-    for path in paths {
-        let is_area = fs::read_dir(&path)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .any(|entry| entry.path().is_dir() && entry.file_name() != "cluster");
-        if is_area && !path.join("expect.yaml").exists() { find(&path, found) } else { found.push(path) }
-    }
 }
 
 fn report() {
@@ -196,35 +179,7 @@ fn to_value(answer: &impl serde::Serialize) -> Result<Value, String> {
 fn check(expected: &Expected, answer: &Answer) -> Result<(), Vec<String>> {
     let mut problems = Vec::new();
     check_shape(answer, &mut problems);
-    let response = &answer.response;
-    if response["accepted"].as_bool() != Some(expected.allowed) {
-        problems.push(format!("allowed: expected {}", expected.allowed));
-    }
-    if let Some(code) = expected.code
-        && response["code"].as_u64() != Some(code)
-    {
-        problems.push(format!("code: expected {code}, found {}", response["code"]));
-    }
-    let message = response["message"].as_str().unwrap_or_default();
-    expect_words("the message", message, &expected.message, &mut problems);
-    expect_no_words("the message", message, &expected.not_message, &mut problems);
-    let warnings = unbroken(&warnings_of(response));
-    if let Some(words) = &expected.warnings {
-        if words.is_empty() && !warnings.is_empty() {
-            problems.push("warnings: expected none".to_owned());
-        }
-        expect_words("the warnings", &warnings, words, &mut problems);
-    }
-    expect_no_words("the warnings", &warnings, &expected.not_warnings, &mut problems);
-    for (key, value) in &expected.audit_annotations {
-        let found = response["audit_annotations"][key].as_str();
-        if found != value.as_deref() {
-            problems.push(format!("auditAnnotations.{key}: expected {value:?}, found {found:?}"));
-        }
-    }
-    if response["mutated_object"] != expected.mutated {
-        problems.push(format!("mutated: expected {}, found {}", expected.mutated, response["mutated_object"]));
-    }
+    problems.extend(expected.problems(&answer.response));
     match expected.lookups {
         Some(count) if count != answer.exchanges.len() => {
             problems.push(format!("lookups: expected {count}, found {}", answer.exchanges.len()));
@@ -274,23 +229,6 @@ fn check_shape(answer: &Answer, problems: &mut Vec<String>) {
             problems.push(format!("a warning of {} characters: {warning}", warning.chars().count()));
         }
     }
-}
-
-fn warnings_of(response: &Value) -> Vec<&str> {
-    response["warnings"].as_array().into_iter().flatten().map(|warning| warning.as_str().unwrap_or_default()).collect()
-}
-
-/// A long warning comes as several: put together again, so that a case need not know where it was broken.
-fn unbroken(warnings: &[&str]) -> String {
-    warnings.join("\n").replace(" …\n… ", " ")
-}
-
-fn expect_words(place: &str, text: &str, words: &[String], problems: &mut Vec<String>) {
-    problems.extend(words.iter().filter(|word| !text.contains(*word)).map(|word| format!("not in {place}: {word}")));
-}
-
-fn expect_no_words(place: &str, text: &str, words: &[String], problems: &mut Vec<String>) {
-    problems.extend(words.iter().filter(|word| text.contains(*word)).map(|word| format!("in {place}: {word}")));
 }
 
 fn explained(problems: &[String], answer: &Answer) -> String {

@@ -1,8 +1,7 @@
 //! One scenario: what its directory says.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use operator_bounds::documents;
@@ -10,6 +9,8 @@ use operator_bounds::manifests::Manifests;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::expected::Expected;
 
 const UID: &str = "705ab4f5-6393-11e8-b7cc-42010a800002";
 const FILES: [&str; 8] = [
@@ -33,31 +34,6 @@ pub(crate) struct Case {
     /// What the policy is called with.
     pub(crate) payload: Vec<u8>,
     pub(crate) expected: Expected,
-}
-
-/// `expect.yaml`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Expected {
-    says: String,
-    pub(crate) allowed: bool,
-    pub(crate) code: Option<u64>,
-    #[serde(default)]
-    pub(crate) message: Vec<String>,
-    #[serde(default)]
-    pub(crate) not_message: Vec<String>,
-    pub(crate) warnings: Option<Vec<String>>,
-    #[serde(default)]
-    pub(crate) not_warnings: Vec<String>,
-    #[serde(default)]
-    pub(crate) audit_annotations: BTreeMap<String, Option<String>>,
-    pub(crate) lookups: Option<usize>,
-    #[serde(default)]
-    pub(crate) host_errors: BTreeMap<String, String>,
-    pub(crate) invalid_settings: Option<Vec<String>>,
-    /// Null: it is not changed.
-    #[serde(default)]
-    pub(crate) mutated: Value,
 }
 
 /// `request.yaml`.
@@ -138,6 +114,25 @@ impl Case {
         let request = request(directory)?;
         let payload = json!({"request": request, "settings": settings.clone().unwrap_or_else(|| json!({}))});
         Ok(Case { manifests, settings, request: Some(request), payload: payload.to_string().into_bytes(), expected })
+    }
+}
+
+/// The directories of the cases: every one that has no directory below it but `cluster`. One without an expect.yaml is
+/// found too, and fails.
+pub(crate) fn find(directory: &Path, found: &mut Vec<PathBuf>) {
+    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap_or_else(|error| panic!("{}: {error}", directory.display())).path())
+        .filter(|path| path.is_dir())
+        .collect();
+    paths.sort();
+    for path in paths {
+        let is_area = fs::read_dir(&path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|entry| entry.path().is_dir() && entry.file_name() != "cluster");
+        if is_area && !path.join("expect.yaml").exists() { find(&path, found) } else { found.push(path) }
     }
 }
 

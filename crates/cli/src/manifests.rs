@@ -107,6 +107,11 @@ impl Manifests {
         Ok(())
     }
 
+    /// Every object, kind by kind.
+    pub fn objects(&self) -> impl Iterator<Item = &Value> {
+        self.kinds.values().flat_map(BTreeMap::values).map(|found| &found.object)
+    }
+
     /// Adds the objects of a document; the place is for the errors.
     pub(crate) fn add(&mut self, document: Value, file: &Arc<Path>, place: &str) -> Result<(), FileError> {
         for object in objects(document) {

@@ -17,7 +17,8 @@ import (
 
 const usage = `A Kubernetes control plane for tests: etcd, kube-apiserver and kube-controller-manager on loopback.
 
-  control-plane up     --dir DIR [--name NAME] [--olm-v1 GENERATION] [--port PORT] [--crds DIR] [--apiserver-arg KEY=VALUE]…
+  control-plane up     --dir DIR [--name NAME] [--olm-v1 GENERATION] [--port PORT] [--crds DIR]
+                       [--authorization-config FILE] [--apiserver-arg KEY=VALUE]… [--without-controllers]
   control-plane status --dir DIR
   control-plane down   --dir DIR
   control-plane etcd|kube-apiserver|kube-controller-manager [FLAGS]    one component, as its own binary would be
@@ -28,7 +29,9 @@ up      starts a new cluster, applies OLM's CustomResourceDefinitions and writes
                   or none (deprecated)
         --port    the API server's port (a free one)
         --crds    where build.sh has put the CustomResourceDefinitions (beside this binary)
-        --apiserver-arg  a flag of kube-apiserver, without its dashes: audit-log-path=/tmp/audit.log; may be repeated
+        --authorization-config  a file with an AuthorizationConfiguration, for more than RBAC
+        --apiserver-arg         a flag of kube-apiserver, without its dashes: audit-log-path=/tmp/audit.log; may be repeated
+        --without-controllers   no kube-controller-manager: nothing is collected, aggregated or made by itself
 status  what is running, and how much memory it takes
 down    stops everything that was started for DIR and removes its data; the logs stay
 
@@ -84,11 +87,16 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		flags.StringVar(&options.OLMv1, "olm-v1", "deprecated", "")
 		flags.StringVar(&options.CRDs, "crds", "", "")
 		flags.IntVar(&options.Port, "port", 0, "")
+		flags.BoolVar(&options.WithoutControllers, "without-controllers", false, "")
+		flags.Func("authorization-config", "", func(file string) (err error) {
+			options.Authorization, err = filepath.Abs(file) // components run in the cluster's directory
+			return err
+		})
 		flags.Func("apiserver-arg", "", func(argument string) error {
 			if key, _, ok := strings.Cut(argument, "="); !ok || key == "" || strings.HasPrefix(key, "-") {
 				return fmt.Errorf("%q is not KEY=VALUE, without dashes", argument)
 			}
-			options.APIServer = append(options.APIServer, "--"+argument)
+			options.APIServerArguments = append(options.APIServerArguments, "--"+argument)
 			return nil
 		})
 		act = func(at Layout) error { return upAndTell(ctx, at, options, out) }

@@ -64,8 +64,12 @@ func etcdArguments(at Layout, p ports) []string {
 	}
 }
 
-func apiServerArguments(at Layout, p ports) []string {
-	return []string{
+func apiServerArguments(at Layout, p ports, options Options) []string {
+	authorization := "--authorization-mode=RBAC"
+	if options.Authorization != "" {
+		authorization = "--authorization-config=" + options.Authorization // the API server takes one or the other
+	}
+	return append([]string{
 		"--etcd-servers=" + loopbackURL(p.etcdClient),
 		"--etcd-cafile=" + at.pki("etcd-ca.crt"),
 		"--etcd-certfile=" + at.pki("etcd.crt"), "--etcd-keyfile=" + at.pki("etcd.key"),
@@ -73,7 +77,7 @@ func apiServerArguments(at Layout, p ports) []string {
 		fmt.Sprintf("--secure-port=%d", p.api),
 		"--tls-cert-file=" + at.pki("server.crt"), "--tls-private-key-file=" + at.pki("server.key"),
 		"--client-ca-file=" + at.pki("ca.crt"),
-		"--authorization-mode=RBAC",
+		authorization,
 		"--anonymous-auth=false",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + at.pki("service-accounts.key"),
@@ -82,7 +86,7 @@ func apiServerArguments(at Layout, p ports) []string {
 		// Nobody routes to the service `kubernetes`, and a loopback address is no valid endpoint.
 		"--endpoint-reconciler-type=none",
 		"--allow-privileged",
-	}
+	}, options.APIServerArguments...)
 }
 
 func controllerManagerArguments(at Layout) []string {

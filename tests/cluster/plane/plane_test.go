@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -255,4 +256,19 @@ func serverSide(t *testing.T, at Layout, name, clients string) *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authorities)
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
+}
+
+func TestTheAPIServerTakesMoreFlagsAndAnotherWayToAuthorize(t *testing.T) {
+	at := Layout{Dir: "/cluster"}
+	usual := apiServerArguments(at, ports{}, Options{})
+	if !slices.Contains(usual, "--authorization-mode=RBAC") {
+		t.Errorf("RBAC is not the default: %q", usual)
+	}
+	other := apiServerArguments(at, ports{}, Options{Authorization: "/a.yaml", APIServerArguments: []string{"--v=2"}})
+	if !slices.Contains(other, "--authorization-config=/a.yaml") || !slices.Contains(other, "--v=2") {
+		t.Errorf("not handed on: %q", other)
+	}
+	if slices.Contains(other, "--authorization-mode=RBAC") {
+		t.Errorf("the API server takes only one of the two: %q", other)
+	}
 }

@@ -17,8 +17,10 @@ type Options struct {
 	CRDs  string    // directory of CustomResourceDefinitions; empty: beside the binary
 	Port  int       // of the API server; 0: a free one
 	Log   io.Writer // progress
-	// APIServer are further flags of kube-apiserver.
-	APIServer []string
+
+	Authorization      string   // file with an AuthorizationConfiguration; empty: RBAC alone
+	APIServerArguments []string // more flags for kube-apiserver
+	WithoutControllers bool     // no controller manager: objects stay as they are written
 }
 
 // patience is how long a start may take. It takes seconds; a loaded CI machine gets some more.
@@ -93,7 +95,7 @@ func startAll(ctx context.Context, at Layout, lock *os.File, options Options, de
 	if err := startOne(Etcd, etcdArguments(at, p), func(context.Context) error { return accepts(p.etcdClient) }); err != nil {
 		return err
 	}
-	if err := startOne(APIServer, append(apiServerArguments(at, p), options.APIServer...), api.ready); err != nil {
+	if err := startOne(APIServer, apiServerArguments(at, p, options), api.ready); err != nil {
 		return err
 	}
 	if _, err := api.apply(ctx, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", []byte(plainAdminBinding)); err != nil {
@@ -102,7 +104,9 @@ func startAll(ctx context.Context, at Layout, lock *os.File, options Options, de
 	// The controller manager takes a moment to start its controllers: the definitions are applied meanwhile.
 	applied := make(chan error, 1)
 	go func() { applied <- applyDefinitions(ctx, api, definitions) }()
-	err = startOne(ControllerManager, controllerManagerArguments(at), func(ctx context.Context) error { return controllersWork(ctx, api) })
+	if !options.WithoutControllers {
+		err = startOne(ControllerManager, controllerManagerArguments(at), func(ctx context.Context) error { return controllersWork(ctx, api) })
+	}
 	if err = errors.Join(err, <-applied); err == nil {
 		fmt.Fprintf(options.Log, "  %d CustomResourceDefinitions of OLM\n", len(definitions))
 	}

@@ -1,0 +1,250 @@
+//! Every scenario directory once more, on a real API server.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use http::Method;
+use operator_bounds::documents;
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+use test_plane::Plane;
+use tokio::time::{Instant, sleep};
+
+use crate::api::{Answer, Api, Key};
+use crate::audit::AuditLog;
+use crate::authorizer::{Authorizer, SETTINGS};
+use crate::case::{Case, find};
+use crate::complete::Schemas;
+use crate::registration::{self, PATIENCE};
+use crate::report::Report;
+use crate::scenario::{self, Plan, Skip};
+use crate::serve::Serve;
+use crate::state::{State, written};
+use crate::support::root;
+
+/// One scenario that was sent, and what came back.
+struct Sent {
+    name: String,
+    case: Case,
+    settings: String,
+    plan: Plan,
+    answer: Answer,
+}
+
+/// Replays all scenarios whose name begins like this.
+pub(crate) async fn run(program: &Path, filter: &str, report: &mut Report) -> anyhow::Result<()> {
+    let directory = TempDir::new()?;
+    let authorizer = Authorizer::start(directory.path()).await?;
+    let audit = AuditLog::new(directory.path())?;
+    let [audit_policy, audit_log] = audit.arguments();
+    let plane = Plane::start(&[
+        "--olm-v1=deprecated-experimental",
+        "--without-controllers",
+        &format!("--authorization-config={}", authorizer.configuration().display()),
+        // Pods of scenarios name accounts that are not there.
+        "--apiserver-arg=disable-admission-plugins=ServiceAccount",
+        &audit_policy,
+        &audit_log,
+    ])?;
+    let mut api = Api::connect(&plane.kubeconfig()).await?;
+    let schemas = define(&mut api).await?;
+    let scenarios = load(filter)?;
+    let (ids, policies) = policies(&scenarios);
+    let serve = Serve::start(program, &plane.kubeconfig(), &policies, directory.path()).await?;
+    let may_mutate = |id: &&str| policies[*id]["allowedToMutate"] == true;
+    let (mutating, validating): (Vec<&str>, Vec<&str>) = ids.values().map(String::as_str).partition(may_mutate);
+    registration::register(&api, &serve, &validating, &mutating).await?;
+
+    let began = Instant::now();
+    let mut replayer = Replayer { state: State::new(api.clone()), api, schemas, serve };
+    let mut sent = Vec::new();
+    for (name, case) in scenarios {
+        let id = ids.get(&scenario::settings(&case).to_string()).cloned().unwrap_or_default();
+        match replayer.send(&case, &id).await.with_context(|| name.clone())? {
+            Ok((plan, answer)) => {
+                sent.push(Sent { name, case, settings: id, plan, answer });
+                if sent.len().is_multiple_of(200) {
+                    println!("  {} scenarios after {:.0?}", sent.len(), began.elapsed());
+                }
+            }
+            Err((skip, why)) => report.skipped(&name, skip, &why),
+        }
+    }
+    let facts = audit.annotations()?;
+    for sent in &sent {
+        let response = sent.response(&facts);
+        report.replayed(&sent.name, sent.case.expected.problems(&response), &response);
+    }
+    report.took("scenarios", began.elapsed());
+    Ok(())
+}
+
+/// The kinds that scenarios have and the server has not: earlier versions of OLM's, and somebody else's.
+async fn define(api: &mut Api) -> anyhow::Result<Schemas> {
+    let list = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let file = root().join("tests/e2e/definitions.yaml");
+    for definition in documents::read(&file)? {
+        api.apply(&definition).await?;
+    }
+    let extensions = format!("{list}/clusterextensions.olm.operatorframework.io");
+    let mut definition = api.send(Method::GET, &extensions, None).await?.ok(&"clusterextensions")?.body;
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    if let Some(versions) = definition["spec"]["versions"].as_array_mut() {
+        versions.push(json!({"name": "v1alpha1", "served": true, "storage": false,
+            "subresources": {"status": {}}, "schema": {"openAPIV3Schema": anything}}));
+    }
+    api.send(Method::PUT, &extensions, Some(&definition)).await?.ok(&"clusterextensions")?;
+    let all = api.send(Method::GET, list, None).await?.ok(&"CustomResourceDefinitions")?.body;
+    let definitions = all["items"].as_array().cloned().unwrap_or_default();
+    let end = Instant::now() + PATIENCE;
+    let wanted = [("olm.operatorframework.io/v1alpha1", "ClusterExtension"), ("demo.example.com/v1", "Widget")];
+    while wanted.iter().any(|(api_version, kind)| api.is_namespaced(api_version, kind).is_none()) {
+        if Instant::now() > end {
+            bail!("the definitions in {} are not served after {PATIENCE:?}", file.display());
+        }
+        sleep(Duration::from_millis(200)).await;
+        api.discover().await?;
+    }
+    Ok(Schemas::new(&definitions))
+}
+
+fn load(filter: &str) -> anyhow::Result<Vec<(String, Case)>> {
+    let scenarios = root().join("tests/scenarios");
+    let mut directories: Vec<PathBuf> = Vec::new();
+    find(&scenarios, &mut directories);
+    let mut loaded = Vec::new();
+    for directory in directories {
+        let name = directory.strip_prefix(&scenarios).unwrap_or(&directory).display().to_string();
+        if name.starts_with(filter) {
+            let case = Case::load(&directory).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+            loaded.push((name, case));
+        }
+    }
+    Ok(loaded)
+}
+
+/// A policy for each of the settings that scenarios have: their names by the settings, and the policy server's file.
+fn policies(scenarios: &[(String, Case)]) -> (BTreeMap<String, String>, Value) {
+    let mut ids = BTreeMap::new();
+    let mut policies = Map::new();
+    // The first is always there, and refuses what is never right: with it one sees whether the webhooks are in force.
+    let usable = scenarios.iter().map(|(_, case)| case).filter(|case| case.expected.invalid_settings.is_none());
+    for settings in [json!({})].into_iter().chain(usable.map(scenario::settings)) {
+        let id = format!("s{:03}", ids.len());
+        if let std::collections::btree_map::Entry::Vacant(new) = ids.entry(settings.to_string()) {
+            new.insert(id.clone());
+            let strips = settings["clusterExtensions"]["strip"] == true;
+            policies.insert(id, json!({"settings": settings, "allowedToMutate": strips, "policyMode": "protect"}));
+        }
+    }
+    (ids, Value::Object(policies))
+}
+
+struct Replayer {
+    api: Api,
+    schemas: Schemas,
+    state: State,
+    serve: Serve,
+}
+
+impl Replayer {
+    async fn send(&mut self, case: &Case, settings: &str) -> anyhow::Result<Result<(Plan, Answer), (Skip, String)>> {
+        let mut plan = match Plan::new(case, &self.api, &self.schemas) {
+            Ok(plan) => plan,
+            Err(skip) => return Ok(Err((skip, String::new()))),
+        };
+        plan.sender.extra.push((SETTINGS, settings.to_owned()));
+        if let Err(refused) = self.state.hold(&plan.cluster, plan.namespace(), plan.absent.as_deref()).await? {
+            if refused.code == 400 || refused.code == 422 {
+                return Ok(Err((Skip::Validation, refused.to_string())));
+            }
+            bail!("{refused}");
+        }
+        self.settle().await?;
+        let (method, path, body) = plan.request(&self.api, self.state.live(&plan.key))?;
+        let answer = self.api.send_as(Some(&plan.sender), method, &path, body.as_ref()).await?;
+        if matches!(answer.code, 400 | 422) && !answer.message().contains("admission webhook") {
+            return Ok(Err((Skip::Validation, answer.message().to_owned())));
+        }
+        if answer.is_success() {
+            let key = if answer.body["kind"] == json!("Status") { plan.key.clone() } else { Key::of(&answer.body) };
+            self.state.touched(if key.kind == plan.key.kind { key } else { plan.key.clone() });
+        }
+        Ok(Ok((plan, answer)))
+    }
+
+    /// Waits until the webhook's watches show what is in the cluster.
+    async fn settle(&self) -> anyhow::Result<()> {
+        let end = Instant::now() + PATIENCE;
+        let mut truth: HashMap<String, BTreeMap<String, String>> = HashMap::new();
+        loop {
+            let caches = self.serve.caches().await?;
+            let mut late = None;
+            for cache in &caches {
+                let key = Key {
+                    api_version: cache.api_version.clone(),
+                    kind: cache.kind.clone(),
+                    namespace: cache.namespace.clone().unwrap_or_default(),
+                    name: String::new(),
+                };
+                let path = self.api.collection(&key)?;
+                if !truth.contains_key(&path) {
+                    truth.insert(path.clone(), versions(&self.api, &path).await?);
+                }
+                if truth.get(&path) != Some(&cache.objects) {
+                    late = Some(path);
+                }
+            }
+            match late {
+                None => return Ok(()),
+                Some(path) if Instant::now() > end => bail!("the webhook's watch of {path} lags by {PATIENCE:?}"),
+                Some(_) => sleep(Duration::from_millis(5)).await,
+            }
+        }
+    }
+}
+
+/// Names and versions of the objects that are there.
+async fn versions(api: &Api, path: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    let list = api.send(Method::GET, path, None).await?.ok(&path)?.body;
+    let items = list["items"].as_array().into_iter().flatten();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Ok(items
+        .map(|item| &item["metadata"])
+        .map(|metadata| {
+            let name = format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
+            (name, text(&metadata["resourceVersion"]))
+        })
+        .collect())
+}
+
+impl Sent {
+    /// The answer in the shape of the policy's own, so that it is held to the same expectations.
+    fn response(&self, facts: &HashMap<String, HashMap<String, Map<String, Value>>>) -> Value {
+        let Sent { answer, plan, .. } = self;
+        let webhook = registration::name(&self.settings);
+        // An object that is there already is refused by the storage, after all webhooks have admitted it.
+        let repeated = plan.operation == "CREATE" && answer.body["reason"] == "AlreadyExists";
+        let accepted = answer.is_success() || repeated;
+        let denied = format!("admission webhook \"{webhook}\" denied the request: ");
+        let message = answer.message();
+        let message = message.strip_prefix(&denied).unwrap_or(message);
+        let facts = facts.get(&answer.audit_id).and_then(|webhooks| webhooks.get(&webhook));
+        json!({
+            "accepted": accepted,
+            "code": if accepted { Value::Null } else { answer.code.into() },
+            "message": if accepted { Value::Null } else { message.into() },
+            "warnings": answer.warnings,
+            "audit_annotations": facts,
+            "mutated_object": self.mutated(),
+        })
+    }
+
+    /// The object that was stored, where the policy was to change it.
+    fn mutated(&self) -> Value {
+        let stored = written(&self.answer.body);
+        if self.case.expected.mutated.is_null() { Value::Null } else { stored }
+    }
+}
