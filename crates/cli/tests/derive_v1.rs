@@ -23,15 +23,13 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const OPERATORS: [&str; 8] = [
+const OPERATORS: [&str; 6] = [
     "anchore-engine",
     "customized-user-remediation",
     "kube-green",
     "log2rbac",
     "meshery-operator",
     "searchpe-operator",
-    "varnish-operator",
-    "zookeeper-operator",
 ];
 const CONTROLLER: &str = "system:serviceaccount:olmv1-system:operator-controller-controller-manager";
 const RBAC: &str = "rbac.authorization.k8s.io";

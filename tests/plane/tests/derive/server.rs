@@ -95,6 +95,23 @@ impl<'h> Paper<'h> {
     }
 
     fn escalates(&self, verb: &str, path: &Path, object: &Value) -> Result<(), Refused> {
+        // Who holds `escalate` on roles, or `bind` on the role that is bound, may.
+        let (pass, on) = match path.resource.as_str() {
+            "roles" | "clusterroles" => {
+                (Rule::on(&[&path.group], &[&path.resource], &["escalate"]), path.name.as_str())
+            }
+            _ => {
+                let resource = if object["roleRef"]["kind"] == "Role" { "roles" } else { "clusterroles" };
+                let name = object["roleRef"]["name"].as_str().unwrap_or_default();
+                (Rule::on(&[&path.group], &[resource], &["bind"]), name)
+            }
+        };
+        // There is no name to grant by before a role is created.
+        let is_new = verb == "create" && pass.verbs.iter().any(|verb| *verb == *"escalate");
+        let pass = if is_new { pass } else { pass.named(&[on]) };
+        if path.group == "rbac.authorization.k8s.io" && self.covers(path.namespace.as_deref(), &[pass]) {
+            return Ok(());
+        }
         let rules = match path.resource.as_str() {
             "roles" | "clusterroles" => rules(object),
             "rolebindings" | "clusterrolebindings" => {
