@@ -4,6 +4,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 CLI := target/debug/operator-bounds
+# Always for the whole workspace: what packages share, the wasm engine above all, is then built once and not once for each
+# selection of packages.
+BUILD := cargo build --locked --workspace
 CORPUS ?= $(wildcard ../shared/corpus)
 ORACLE := tests/oracle/oracle
 SOURCES := $(shell find src crates policy-metadata/metadata.yml Cargo.toml Cargo.lock -type f -not -path '*/target/*' 2>/dev/null)
@@ -27,7 +30,7 @@ unit-tests: toolchain
 
 .PHONY: e2e-tests
 e2e-tests: toolchain ## Every scenario, natively, as wasm, and by kwctl when it is on PATH
-	cargo test --locked --test scenarios
+	cargo test --locked --workspace --test scenarios
 
 .PHONY: oracle-tests
 oracle-tests: $(CLI) ## Compare coverage with Kubernetes' own Go code (needs Go)
@@ -71,41 +74,40 @@ cluster-tests: ## The manifests of policy-metadata/ on a real API server (needs 
 .PHONY: registry-tests
 registry-tests: annotated-policy.wasm ## Publishing, with a real registry on loopback (needs Go, or Debian's docker-registry)
 	@tests/registry/build.sh >/dev/null
-	cargo test --locked -p operator-bounds-registry --test registry -- --include-ignored
+	cargo test --locked --workspace --test registry -- --include-ignored
 	@tests/registry/push.sh
 
 .PHONY: reproducible
 reproducible: policy.wasm ## Two clean builds of the module, at two places: the same bytes?
 	@echo "==> two clean builds of the module (about a minute each)"
-	cargo build --locked -q -p operator-bounds-build
+	$(BUILD) -q --bin build-policy
 	tests/reproducible.sh target/debug/build-policy policy.wasm
 
 .PHONY: release-check
 release-check: toolchain ## Versions agree, workflows are pinned (RELEASE_TAG=v0.1.0: and this may be released)
-	cargo test --locked -q -p operator-bounds-build --test release
+	cargo test --locked -q --workspace --test release
 
 .PHONY: serve-tests
 serve-tests: toolchain ## `operator-bounds serve` and its look-ups on a real API server (needs Go)
 	@if command -v go >/dev/null; then \
-	  cargo test --locked -p operator-bounds --test serve -- --include-ignored; \
+	  cargo test --locked --workspace --test serve -- --include-ignored; \
 	else \
 	  echo "NOT RUN: Go 1.26 is needed to try operator-bounds serve on a real API server (https://go.dev/dl)."; \
 	fi
-
 
 CONTROLLER := target/debug/operator-bounds-controller
 
 .PHONY: controller-tests
 controller-tests: toolchain ## The controller on a real API server, as a process with its own RBAC (needs Go)
 	@if command -v go >/dev/null; then \
-	  CONTROLLER_TESTS=1 cargo test --locked -p operator-bounds-controller --test e2e -- --test-threads 6; \
+	  CONTROLLER_TESTS=1 cargo test --locked --workspace --test e2e -- --test-threads 6; \
 	else \
 	  echo "NOT RUN: Go is not on PATH, and the control plane is built with it. THE CONTROLLER WAS NOT TESTED. Install Go 1.26."; \
 	fi
 
 .PHONY: controller-demo
 controller-demo: $(CLI) ## See the controller hold a real operator back, and let it go on when the right is granted (needs Go and kubectl)
-	cargo build --locked -q -p operator-bounds-controller
+	$(BUILD) -q --bin operator-bounds-controller
 	@examples/controller/run.sh "$(CURDIR)/$(CLI)" "$(CURDIR)/$(CONTROLLER)"
 
 .PHONY: controller-bench
@@ -116,7 +118,7 @@ controller-bench: toolchain ## Print what the controller takes for 1,000 groups 
 derive-tests: ## derive proven minimal: real operators on a real API server (needs Go and the corpus)
 	@if command -v go >/dev/null && command -v kubectl >/dev/null && [ -n "$(CORPUS)" ]; then \
 	  echo "==> 26 operators with exactly what derive prints, and without each single permission of it"; \
-	  cargo test --locked -p test-plane --test derive -- --ignored --nocapture; \
+	  cargo test --locked --workspace --test derive -- --ignored --nocapture; \
 	else \
 	  echo "NOT RUN: Go, kubectl and the corpus of real operators (CORPUS=…) are needed to prove that derive is minimal."; \
 	fi
@@ -137,7 +139,7 @@ E2E_TOOLS := command -v go >/dev/null && command -v kubectl >/dev/null
 e2e: toolchain ## The policy behind a real API server: scenarios, live cases, the server's own judgement (needs Go and kubectl)
 	@if $(E2E_TOOLS); then \
 	  echo "==> end to end: every scenario on a real API server, what only a live one shows, and its own judgement"; \
-	  cargo build --locked -p e2e -p operator-bounds && target/debug/e2e $(CLI) $(E2E); \
+	  $(BUILD) --bin e2e --bin operator-bounds && target/debug/e2e $(CLI) $(E2E); \
 	else \
 	  echo "NOT RUN: nothing was tried on a real API server: no scenario was replayed, no live case run, no operator compared."; \
 	  echo "         Install Go 1.26 (https://go.dev/dl) and kubectl (https://kubernetes.io/docs/tasks/tools), then run make e2e."; \
@@ -161,18 +163,19 @@ bench: toolchain ## Print sizes, look-ups and ratios; asserts nothing
 	cargo run --locked --release -p bench
 
 policy.wasm: $(SOURCES) | toolchain ## The policy, without metadata
-	cargo run --locked -q -p operator-bounds-build --bin build-policy -- $@
+	$(BUILD) -q --bin build-policy
+	target/debug/build-policy $@
 	@ls -l $@
 
 annotated-policy.wasm: policy.wasm policy-metadata/metadata.yml README.md ## The policy as it is published (kwctl when on PATH, else built in)
 	@if command -v kwctl >/dev/null; then kwctl annotate -m policy-metadata/metadata.yml -u README.md -o $@ policy.wasm; \
-	else cargo run --locked -q -p operator-bounds-annotate --bin annotate-policy -- policy.wasm policy-metadata/metadata.yml $@ --usage README.md; fi
+	else $(BUILD) -q --bin annotate-policy && target/debug/annotate-policy policy.wasm policy-metadata/metadata.yml $@ --usage README.md; fi
 	@ls -l $@
 
 .PHONY: push
 push: given-registry annotated-policy.wasm ## Publish it: REGISTRY=host/repository:tag (kwctl when on PATH, else built in)
 	@if command -v kwctl >/dev/null; then kwctl push annotated-policy.wasm "registry://$(patsubst registry://%,%,$(REGISTRY))"; \
-	else cargo run --locked -q -p operator-bounds-registry --bin push-policy -- push annotated-policy.wasm "$(REGISTRY)"; fi
+	else $(BUILD) -q --bin push-policy && target/debug/push-policy push annotated-policy.wasm "$(REGISTRY)"; fi
 
 .PHONY: given-registry
 given-registry:
@@ -180,7 +183,7 @@ given-registry:
 
 $(CLI): $(SOURCES) | toolchain
 	@echo "==> building the policy and the command line (the first time takes some minutes: it includes a wasm engine)"
-	cargo build --locked -p operator-bounds
+	$(BUILD) --bin operator-bounds
 	@touch $@
 
 .PHONY: toolchain

@@ -37,7 +37,7 @@ repository=$address/policies/operator-bounds
 make --no-print-directory push REGISTRY="$repository:v0.1.0" | tee "$dir/pushed"
 reference=$(grep -o 'registry://[^ ]*@sha256:[0-9a-f]\{64\}' "$dir/pushed" | tail -1) || fail "no digest was printed"
 
-pull() { cargo run --locked -q -p operator-bounds-registry --bin push-policy -- pull "$1" --output "$2"; }
+pull() { target/debug/push-policy pull "$1" --output "$2"; }
 for name in "$repository:v0.1.0" "$reference"; do
   pulled=$(pull "$name" "$dir/pulled.wasm")
   [[ $pulled == "$reference" ]] || fail "$name came back as $pulled and not as $reference"

@@ -23,13 +23,15 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const OPERATORS: [&str; 6] = [
+const OPERATORS: [&str; 8] = [
     "anchore-engine",
     "customized-user-remediation",
     "kube-green",
     "log2rbac",
     "meshery-operator",
     "searchpe-operator",
+    "varnish-operator",
+    "zookeeper-operator",
 ];
 const CONTROLLER: &str = "system:serviceaccount:olmv1-system:operator-controller-controller-manager";
 const RBAC: &str = "rbac.authorization.k8s.io";

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 use operator_bounds::check::explanation::Explanation;
 use operator_bounds::check::github::Github;
@@ -14,17 +14,15 @@ use operator_bounds::check::json::Json;
 use operator_bounds::check::junit::Junit;
 use operator_bounds::check::report::{Emitter, Summary, printable};
 use operator_bounds::check::sarif::Sarif;
-use operator_bounds::check::snapshot;
 use operator_bounds::check::table::Table;
 use operator_bounds::check::verdict::{Detail, Sender, Status};
 use operator_bounds::check::{self, CheckError};
 use operator_bounds::documents::FileError;
 use operator_bounds::engine::Limits;
-use operator_bounds::live::{Cluster, Connection};
-use operator_bounds::manifests::Manifests;
 use operator_bounds::policy::Policy;
 
 use super::NOT_COVERED;
+use super::cluster::ClusterSource;
 use super::settings::Settings;
 use crate::FAILED;
 
@@ -36,15 +34,8 @@ pub(crate) struct Check {
     /// Files, directories, bundles (directories, .tar.gz, images as oci://REFERENCE), or `-` for standard input
     #[arg(required = true, value_name = "FILE|DIR|BUNDLE")]
     inputs: Vec<PathBuf>,
-    /// The cluster: a file or a directory of manifests, Lists and `.gz` included [default: what is given, and nothing else]
-    #[arg(long, value_name = "DIR|FILE")]
-    cluster: Option<PathBuf>,
-    /// A live cluster, by this kubeconfig
-    #[arg(long, value_name = "FILE", conflicts_with = "cluster")]
-    kubeconfig: Option<PathBuf>,
-    /// A live cluster, by this context of the kubeconfig
-    #[arg(long, value_name = "NAME", conflicts_with = "cluster")]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterSource,
     /// Judge against the cluster as it is: nothing that is given counts as applied
     #[arg(long)]
     cluster_only: bool,
@@ -91,11 +82,14 @@ enum Output {
 }
 
 pub(crate) fn run(arguments: &Check) -> anyhow::Result<ExitCode> {
+    if arguments.cluster_only {
+        arguments.cluster.needed_for("--cluster-only")?;
+    }
     let policy = Policy::embedded(Limits { seconds: Some(SECONDS), ..Limits::default() })?;
     let settings = arguments.settings.read_for(&policy)?;
     let check = check::Check {
         inputs: arguments.inputs.clone(),
-        cluster: cluster(arguments)?,
+        cluster: arguments.cluster.snapshot()?,
         cluster_only: arguments.cluster_only,
         namespace: arguments.namespace.clone(),
         sender: Sender { user: arguments.user.clone(), groups: arguments.groups.clone() },
@@ -116,20 +110,6 @@ pub(crate) fn run(arguments: &Check) -> anyhow::Result<ExitCode> {
             Err(CheckError::Problems(problems).into())
         }
         Err(error) => Err(error.into()),
-    }
-}
-
-/// The cluster to judge against: a dump, a live one, or nothing but what is given.
-fn cluster(arguments: &Check) -> anyhow::Result<Manifests> {
-    let Check { cluster, kubeconfig, context, cluster_only, .. } = arguments;
-    match cluster {
-        Some(path) => Ok(Manifests::load(path)?),
-        None if kubeconfig.is_some() || context.is_some() => {
-            let connection = Connection { kubeconfig: kubeconfig.as_deref(), context: context.as_deref() };
-            Ok(snapshot::of(&Cluster::connect(&connection)?)?)
-        }
-        None if *cluster_only => bail!("--cluster-only needs a cluster: --cluster, --kubeconfig or --context"),
-        None => Ok(Manifests::default()),
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::bail;
 use bounds::extension::ClusterExtension;
@@ -17,10 +16,10 @@ use operator_bounds::derive::manifest::{self, Manifests as Applied};
 use operator_bounds::derive::need::Needs;
 use operator_bounds::derive::v1::Sender;
 use operator_bounds::derive::{self, Installer, Whom, roles, unused, v0, v1};
-use operator_bounds::manifests::Manifests;
 use operator_bounds::policy::Policy;
 use serde_json::Value;
 
+use super::cluster::ClusterSource;
 use super::print;
 
 #[derive(Args)]
@@ -52,17 +51,16 @@ pub(crate) struct Derive {
     #[arg(long, value_enum, default_value_t = Release::R4_22, value_name = "RELEASE")]
     release: Release,
     /// Only what is not held yet
-    #[arg(long, requires = "cluster", conflicts_with = "unused")]
+    #[arg(long, conflicts_with = "unused")]
     missing: bool,
     /// What is held and neither these operators nor those installed in the account's namespace need
-    #[arg(long, requires = "cluster")]
+    #[arg(long)]
     unused: bool,
     /// Print the service account as well
     #[arg(long, conflicts_with = "unused")]
     with_account: bool,
-    /// The cluster: a file or a directory of YAML and JSON manifests, Lists and `.gz` included
-    #[arg(long, value_name = "DIR|FILE")]
-    cluster: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterSource,
     /// How it is printed
     #[arg(long, value_enum, default_value_t = Output::Yaml, value_name = "FORMAT")]
     output: Output,
@@ -110,8 +108,12 @@ pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
     for warning in unsupported(&bundle, &installer) {
         eprintln!("warning: {warning}");
     }
-    let manifests = arguments.cluster.as_deref().map(Manifests::load).transpose()?.unwrap_or_default();
-    let host = Policy::native()?.host(&Arc::new(manifests));
+    for (flag, is_given) in [("--missing", arguments.missing), ("--unused", arguments.unused)] {
+        if is_given {
+            arguments.cluster.needed_for(flag)?;
+        }
+    }
+    let host = arguments.cluster.host(&Policy::native()?)?;
     let lookups = Lookups::new(&host);
     let name = manifest::name(&whom, &bundle);
     if arguments.unused {

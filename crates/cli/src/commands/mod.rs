@@ -1,6 +1,7 @@
 //! One file for each command: its arguments, and the thin way from them to the library.
 
 mod check;
+mod cluster;
 mod completion;
 mod derive;
 mod diff;
@@ -72,7 +73,7 @@ What the policy looks up, in a dump:
   operator-bounds derive etcd.clusterserviceversion.yaml --for serviceaccount team-a/installer | kubectl apply -f -
   operator-bounds derive bundle/ --for serviceaccount team-a/installer --target team-b --target team-c
   operator-bounds derive bundle.tar.gz --for serviceaccount team-a/installer --missing --cluster dump.yaml
-  operator-bounds derive bundle/ --for serviceaccount team-a/installer --unused --cluster dump.yaml
+  operator-bounds derive bundle/ --for serviceaccount team-a/installer --unused --context production
   operator-bounds derive bundle/ --for synthetic my-extension | kubectl apply -f -
   operator-bounds derive bundle/ extension.yaml --release 4.20 | kubectl apply -f -")]
     Derive(derive::Derive),
@@ -100,7 +101,7 @@ policies.yml, as policy-server takes it:
   operator-bounds upgrade-check --to 4.23 manifests/
   operator-bounds upgrade-check --to 4.23 --fix manifests/
   operator-bounds upgrade-check --from tech-preview --to 4.20 --fix --service-account installer manifests/
-  kubectl get clusterextensions -o yaml > now.yaml && operator-bounds upgrade-check --to 4.23 now.yaml")]
+  operator-bounds upgrade-check --to 4.23 --context production")]
     UpgradeCheck(upgrade_check::UpgradeCheck),
     /// Print the completion script of a shell
     #[command(after_long_help = "Examples:

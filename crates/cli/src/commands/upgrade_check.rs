@@ -3,8 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bounds::settings::Phase;
 use clap::Args;
 use operator_bounds::documents::FileError;
+use operator_bounds::host::{GetResource, HostError, ListResources};
+use operator_bounds::live::Cluster;
+use operator_bounds::source::Source;
 use operator_bounds::syntax;
 use operator_bounds::upgrade_check::edit::{self, Edit};
 use operator_bounds::upgrade_check::extension::{self, Written};
@@ -14,6 +18,7 @@ use operator_bounds::upgrade_check::replace::replace;
 use operator_bounds::upgrade_check::verdict::{self, Verdict};
 use serde::Serialize;
 
+use super::cluster::LiveCluster;
 use super::print;
 
 /// The exit code when something is in the way.
@@ -24,16 +29,18 @@ const UNKNOWN: u8 = 2;
 #[derive(Args)]
 pub(crate) struct UpgradeCheck {
     /// Manifests: files, directories of YAML and JSON, Lists included
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required_unless_present_any = ["kubeconfig", "context"])]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    live: LiveCluster,
     /// The release that comes: 4.20, 4.21, 4.22, 4.23 or tech-preview
     #[arg(long, value_name = "RELEASE")]
     to: Release,
     /// The release that is there; with it, what changes for each extension is said as well
     #[arg(long, value_name = "RELEASE")]
     from: Option<Release>,
-    /// Change the manifests. Comments and everything else stay as they are
-    #[arg(long)]
+    /// Change the manifests. Comments and everything else stay as they are; a live cluster is never changed
+    #[arg(long, requires = "paths")]
     fix: bool,
     /// With --fix: the account to name where one is required
     #[arg(long, value_name = "NAME", requires = "fix")]
@@ -66,9 +73,9 @@ struct Report {
 #[serde(rename_all = "camelCase")]
 struct Finding {
     extension: String,
-    file: PathBuf,
-    line: usize,
-    column: usize,
+    /// Where it is written; nothing in a live cluster.
+    #[serde(flatten)]
+    place: Option<FilePlace>,
     #[serde(flatten)]
     verdict: Verdict,
     /// Whether --fix has changed the manifest.
@@ -76,6 +83,13 @@ struct Finding {
     /// Why it has not.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_fixed: Option<String>,
+}
+
+#[derive(Serialize)]
+struct FilePlace {
+    file: PathBuf,
+    line: usize,
+    column: usize,
 }
 
 pub(crate) fn run(arguments: &UpgradeCheck) -> anyhow::Result<ExitCode> {
@@ -90,6 +104,11 @@ pub(crate) fn run(arguments: &UpgradeCheck) -> anyhow::Result<ExitCode> {
         if let Err(error) = check(arguments, manifest, &mut report) {
             report.problems.push(error.to_string());
         }
+    }
+    if let Some(cluster) = arguments.live.connect()?
+        && let Err(error) = check_live(arguments, &cluster, &mut report)
+    {
+        report.problems.push(format!("{}: {error:#}", cluster.url()));
     }
     print(&match arguments.output {
         Output::Text => text(&report),
@@ -118,7 +137,8 @@ fn check(arguments: &UpgradeCheck, manifest: &Manifest, report: &mut Report) -> 
     for written in documents.iter().flat_map(extension::all) {
         report.extensions += 1;
         let Some(verdict) = verdict::of(&written, arguments.from, arguments.to) else { continue };
-        let mut finding = finding(&written, manifest, verdict);
+        let mut finding = Finding::of(&written, verdict);
+        finding.place = Some(place(&written, manifest));
         if let (true, Some(change)) = (arguments.fix, finding.verdict.edit) {
             match edit::of(&manifest.text, &written, change, arguments.service_account.as_deref()) {
                 Ok(edit) => {
@@ -141,33 +161,73 @@ fn check(arguments: &UpgradeCheck, manifest: &Manifest, report: &mut Report) -> 
     written
 }
 
-fn finding(written: &Written<'_>, manifest: &Manifest, verdict: Verdict) -> Finding {
-    let place = written.place.entry.map_or(written.node, |(key, _)| key);
-    Finding {
-        extension: written.name.clone(),
-        file: manifest.path.clone(),
-        line: place.line,
-        column: place.column,
-        verdict,
-        fixed: false,
-        not_fixed: None,
+/// Looks at the extensions of a live cluster, and at their accounts where the release that comes needs them.
+fn check_live(arguments: &UpgradeCheck, cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
+    let list = ListResources {
+        api_version: "olm.operatorframework.io/v1".to_owned(),
+        kind: "ClusterExtension".to_owned(),
+        namespace: None,
+        label_selector: None,
+        field_selector: None,
+        field_masks: None,
+    };
+    let answer = String::from_utf8(cluster.list(&list)?)?;
+    let documents = syntax::parse(&answer).map_err(|broken| anyhow::anyhow!(broken.reason))?;
+    for written in documents.iter().flat_map(extension::all) {
+        report.extensions += 1;
+        let account = written.account.as_deref().filter(|_| arguments.to.phase == Phase::Required);
+        let verdict = match account {
+            Some(account) if !account_exists(cluster, &written.namespace, account)? => {
+                Some(verdict::account_missing(&written, account, arguments.to))
+            }
+            _ => verdict::of(&written, arguments.from, arguments.to),
+        };
+        report.findings.extend(verdict.map(|verdict| Finding::of(&written, verdict)));
+    }
+    Ok(())
+}
+
+fn account_exists(cluster: &Cluster, namespace: &str, name: &str) -> Result<bool, HostError> {
+    let get = GetResource {
+        api_version: "v1".to_owned(),
+        kind: "ServiceAccount".to_owned(),
+        name: name.to_owned(),
+        namespace: Some(namespace.to_owned()),
+        disable_cache: true,
+        field_masks: None,
+    };
+    match cluster.get(&get) {
+        Ok(_) => Ok(true),
+        Err(HostError::NotFound(_)) => Ok(false),
+        Err(other) => Err(other),
+    }
+}
+
+fn place(written: &Written<'_>, manifest: &Manifest) -> FilePlace {
+    let node = written.place.entry.map_or(written.node, |(key, _)| key);
+    FilePlace { file: manifest.path.clone(), line: node.line, column: node.column }
+}
+
+impl Finding {
+    fn of(written: &Written<'_>, verdict: Verdict) -> Self {
+        Finding { extension: written.name.clone(), place: None, verdict, fixed: false, not_fixed: None }
     }
 }
 
 fn text(report: &Report) -> String {
     let mut lines: Vec<String> = Vec::new();
     for finding in &report.findings {
-        let Finding { extension, file, line, column, verdict, .. } = finding;
+        let Finding { extension, verdict, .. } = finding;
+        let place = match &finding.place {
+            Some(FilePlace { file, line, column }) => format!("{}:{line}:{column}: ", file.display()),
+            None => String::new(),
+        };
         let label = match (finding.fixed, verdict.blocks) {
             (true, _) => "fixed",
             (false, true) => "blocks",
             (false, false) => "note",
         };
-        lines.push(format!(
-            "{}:{line}:{column}: {label}: ClusterExtension {extension}: {}",
-            file.display(),
-            verdict.why
-        ));
+        lines.push(format!("{place}{label}: ClusterExtension {extension}: {}", verdict.why));
         if !finding.fixed {
             lines.push(format!("  {}", verdict.change));
         }

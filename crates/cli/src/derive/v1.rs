@@ -1,5 +1,8 @@
 //! What OLM v1 writes when it installs a bundle, object by object, and what that takes of the extension's identity.
 
+use std::collections::BTreeMap;
+
+use bounds::covers::Index;
 use bounds::demand::RBAC;
 use bounds::group::Targets;
 use bounds::lookups::Lookups;
@@ -9,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::bundle::{Bundle, Object};
 use super::declared::{self, Entry};
-use super::need::{Needs, Origin, Written};
+use super::need::{Need, Needs, Origin, Written};
 use super::{DeriveError, brought, names, resources};
 
 /// Who sends OLM's requests.
@@ -36,7 +39,7 @@ pub struct Extension {
 
 /// Everything the extension's identity needs.
 pub(super) fn needs(bundle: &Bundle, extension: &Extension, lookups: &Lookups<'_>) -> Result<Needs, DeriveError> {
-    let mut install = Install { needs: Needs::default(), extension };
+    let mut install = Install { needs: Needs::default(), patched: Needs::default(), extension };
     let own = Scope::of(extension.namespace.as_deref());
     for csv in &bundle.csvs {
         install.roles(csv)?;
@@ -54,11 +57,13 @@ pub(super) fn needs(bundle: &Bundle, extension: &Extension, lookups: &Lookups<'_
         install.write(scope, resources::group(&object.value), object.kind(), object.name());
     }
     install.finalizers();
-    Ok(install.needs)
+    Ok(install.finished())
 }
 
 struct Install<'x> {
     needs: Needs,
+    /// Changing what was written, where the policy is the judge: it cannot tell a patch from an update, and takes either.
+    patched: Needs,
     extension: &'x Extension,
 }
 
@@ -72,7 +77,10 @@ impl Install<'_> {
         let object = Written { group, resource: &resource, name };
         match self.extension.sender {
             Sender::Controller if kind == "CustomResourceDefinition" || kind.ends_with("WebhookConfiguration") => {}
-            Sender::Controller => self.needs.write(scope, &object, &["patch", "delete"], &origin),
+            Sender::Controller => {
+                self.needs.write(scope, &object, &["delete"], &origin);
+                self.patched.by_name(scope, &object, &["patch"], &origin);
+            }
             Sender::Identity => {
                 self.needs.write(scope, &object, &["get", "patch", "update", "delete"], &origin);
                 let watch = Rule::on(&[group], &[&resource], &["list", "watch"]);
@@ -162,6 +170,28 @@ impl Install<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// Everything, without `patch` where what the operator will hold has `update`.
+    fn finished(self) -> Needs {
+        let Install { mut needs, patched, .. } = self;
+        let in_scope = |scope: &Scope| -> Vec<Rule<'static>> {
+            let holds = |need: &&Need| need.scope == *scope || need.scope == Scope::Cluster;
+            needs.0.iter().filter(holds).map(|need| need.rule.clone()).collect()
+        };
+        let mut scopes: BTreeMap<Scope, Vec<Rule<'static>>> = BTreeMap::new();
+        for need in &patched.0 {
+            scopes.entry(need.scope.clone()).or_insert_with_key(in_scope);
+        }
+        let indexes: BTreeMap<&Scope, Index<'_>> =
+            scopes.iter().map(|(scope, rules)| (scope, Index::new(rules))).collect();
+        let is_updated = |need: &Need| {
+            let update = Rule { verbs: vec!["update".into()], ..need.rule.clone() };
+            indexes.get(&need.scope).is_some_and(|index| index.covers(&[update]))
+        };
+        let (_, missing): (Vec<Need>, Vec<Need>) = patched.0.into_iter().partition(is_updated);
+        needs.0.extend(missing);
+        needs
     }
 
     /// Up to 1.10, owning objects that block the extension's deletion takes a right on its finalizers.

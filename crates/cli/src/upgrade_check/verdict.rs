@@ -91,6 +91,22 @@ pub fn of(extension: &Written<'_>, from: Option<Release>, to: Release) -> Option
     }
 }
 
+/// The account that the extension names is not there, and the release that comes acts as it.
+#[must_use]
+pub fn account_missing(extension: &Written<'_>, account: &str, to: Release) -> Verdict {
+    let namespace = &extension.namespace;
+    Verdict {
+        blocks: true,
+        why: format!(
+            "ServiceAccount {namespace}/{account}, which it names, does not exist, and {to} installs with its token"
+        ),
+        change: format!(
+            "kubectl create serviceaccount --namespace {namespace} {account}, and grant it what the extension needs"
+        ),
+        edit: None,
+    }
+}
+
 fn blocks(why: String, change: String, edit: Change) -> Verdict {
     Verdict { blocks: true, why, change, edit: Some(edit) }
 }

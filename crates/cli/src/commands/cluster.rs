@@ -1,0 +1,75 @@
+//! The cluster that a command looks at, as arguments: manifests, or a live one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::bail;
+use clap::Args;
+use operator_bounds::check::snapshot;
+use operator_bounds::host::Host;
+use operator_bounds::live::{Cluster, Connection};
+use operator_bounds::manifests::Manifests;
+use operator_bounds::policy::Policy;
+
+#[derive(Args)]
+pub(crate) struct ClusterSource {
+    /// The cluster: a file or a directory of YAML and JSON manifests, Lists and `.gz` included
+    #[arg(long, value_name = "DIR|FILE", conflicts_with_all = ["kubeconfig", "context"])]
+    cluster: Option<PathBuf>,
+    #[command(flatten)]
+    live: LiveCluster,
+}
+
+/// A live cluster.
+#[derive(Args)]
+pub(crate) struct LiveCluster {
+    /// A live cluster: its kubeconfig [default with --context: $KUBECONFIG or ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// A live cluster: the context in the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+impl LiveCluster {
+    fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
+    /// The cluster, where one was named.
+    pub(crate) fn connect(&self) -> anyhow::Result<Option<Cluster>> {
+        if !self.is_given() {
+            return Ok(None);
+        }
+        let connection = Connection { kubeconfig: self.kubeconfig.as_deref(), context: self.context.as_deref() };
+        Ok(Some(Cluster::connect(&connection)?))
+    }
+}
+
+impl ClusterSource {
+    /// Refuses what makes no sense without a cluster.
+    pub(crate) fn needed_for(&self, flag: &str) -> anyhow::Result<()> {
+        if self.cluster.is_none() && !self.live.is_given() {
+            bail!("{flag} needs a cluster: --cluster, --kubeconfig or --context");
+        }
+        Ok(())
+    }
+
+    /// What is in it at this moment; nothing where nothing was named.
+    pub(crate) fn snapshot(&self) -> anyhow::Result<Manifests> {
+        match (&self.cluster, self.live.connect()?) {
+            (Some(path), _) => Ok(Manifests::load(path)?),
+            (None, Some(live)) => Ok(snapshot::of(&live)?),
+            (None, None) => Ok(Manifests::default()),
+        }
+    }
+
+    /// A host that answers from there; from nothing where nothing was named.
+    pub(crate) fn host(&self, policy: &Policy) -> anyhow::Result<Host> {
+        if let Some(live) = self.live.connect()? {
+            return Ok(policy.host_on(Arc::new(live)));
+        }
+        let manifests = self.cluster.as_deref().map(Manifests::load).transpose()?.unwrap_or_default();
+        Ok(policy.host(&Arc::new(manifests)))
+    }
+}
