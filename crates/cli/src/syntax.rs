@@ -114,7 +114,7 @@ pub fn parse(text: &str) -> Result<Vec<Node>, Broken> {
         let (event, span) = next.map_err(|error| Broken {
             line: error.marker().line(),
             column: error.marker().col() + 1,
-            reason: error.info().to_owned(),
+            reason: error.info().clone(),
         })?;
         let done = match event {
             Event::MappingStart(style, anchor, _) => {

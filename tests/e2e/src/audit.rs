@@ -7,6 +7,9 @@ use anyhow::Context;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+/// The annotations of each request, by its audit id and by the webhook that made them.
+pub(crate) type Annotations = HashMap<String, HashMap<String, Map<String, Value>>>;
+
 /// Where the API server writes it.
 pub(crate) struct AuditLog {
     policy: PathBuf,
@@ -42,7 +45,7 @@ impl AuditLog {
     }
 
     /// What each webhook had to say about each request: by audit id, then by the webhook's name.
-    pub(crate) fn annotations(&self) -> anyhow::Result<HashMap<String, HashMap<String, Map<String, Value>>>> {
+    pub(crate) fn annotations(&self) -> anyhow::Result<Annotations> {
         let text = std::fs::read_to_string(&self.log).with_context(|| self.log.display().to_string())?;
         let mut found: HashMap<String, HashMap<String, Map<String, Value>>> = HashMap::new();
         for line in text.lines() {

@@ -95,7 +95,7 @@ fn neutral(schema: &Value) -> Value {
 fn workload(object: &mut Value) {
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     let odd = |place: &&str| object.pointer(place).is_some_and(|part| !part.is_object() && !part.is_null());
-    if !object["spec"].is_object() || TEMPLATE.iter().any(|place| odd(&place)) {
+    if !object["spec"].is_object() || TEMPLATE.iter().any(odd) {
         return; // It is no template at all: the API server will say so.
     }
     match kind.as_str() {

@@ -292,7 +292,7 @@ async fn unbound_a_moment_ago(world: &World) -> anyhow::Result<Said> {
     for number in 0..RACES {
         let object = csv(&team, &format!("late-{number}"), &PODS);
         world.api.delete(&Key::of(&bound)).await?;
-        let (_, time) = world
+        let ((), time) = world
             .eventually("the deletion is seen", async || {
                 Ok(match world.judged(&object, "?dryRun=All").await? {
                     Ok(()) => Err("still admitted".to_owned()),
@@ -321,7 +321,8 @@ async fn aggregated(world: &World) -> anyhow::Result<Said> {
     let mut part = cluster_role("e2e-part", &rules(&["configmaps"]));
     part["metadata"]["labels"] = json!({"e2e": "part"});
     world.api.create(&part).await?;
-    let (_, time) = world.eventually("the role is filled", async || world.judged(&object, "?dryRun=All").await).await?;
+    let ((), time) =
+        world.eventually("the role is filled", async || world.judged(&object, "?dryRun=All").await).await?;
     Ok(Some(format!("after {} ms", time.as_millis())))
 }
 
@@ -387,7 +388,7 @@ async fn extension(world: &World) -> anyhow::Result<Said> {
     world.api.create(&cluster_role(&name, &may)).await?;
     let subject = user(&format!("olm:clusterextension:{name}"));
     world.api.create(&binding(Some(&namespace), &name, ("ClusterRole", &name), &subject)).await?;
-    let (_, time) = world.eventually("what was granted may be written", write).await?;
+    let ((), time) = world.eventually("what was granted may be written", write).await?;
     Ok(Some(format!("admitted {} ms after it was granted", time.as_millis())))
 }
 
@@ -409,7 +410,7 @@ async fn deletion(world: &World) -> anyhow::Result<Said> {
     take_everything(world, &team).await?;
     let key = Key { api_version: "v1".to_owned(), kind: "Namespace".to_owned(), namespace: String::new(), name: team };
     world.api.delete(&key).await?;
-    let (_, time) = world
+    let ((), time) = world
         .eventually("the namespace is gone", async || {
             Ok(world.api.get(&key).await?.map_or(Ok(()), |namespace| Err(namespace["status"].to_string())))
         })

@@ -13,7 +13,7 @@ use test_plane::Plane;
 use tokio::time::{Instant, sleep};
 
 use crate::api::{Answer, Api, Key};
-use crate::audit::AuditLog;
+use crate::audit::{Annotations, AuditLog};
 use crate::authorizer::{Authorizer, SETTINGS};
 use crate::case::{Case, find};
 use crate::complete::Schemas;
@@ -75,7 +75,7 @@ pub(crate) async fn run(program: &Path, filter: &str, report: &mut Report) -> an
     let facts = audit.annotations()?;
     for sent in &sent {
         let response = sent.response(&facts);
-        report.replayed(&sent.name, sent.case.expected.problems(&response), &response);
+        report.replayed(&sent.name, &sent.case.expected.problems(&response), &response);
     }
     report.took("scenarios", began.elapsed());
     Ok(())
@@ -222,7 +222,7 @@ async fn versions(api: &Api, path: &str) -> anyhow::Result<BTreeMap<String, Stri
 
 impl Sent {
     /// The answer in the shape of the policy's own, so that it is held to the same expectations.
-    fn response(&self, facts: &HashMap<String, HashMap<String, Map<String, Value>>>) -> Value {
+    fn response(&self, facts: &Annotations) -> Value {
         let Sent { answer, plan, .. } = self;
         let webhook = registration::name(&self.settings);
         // An object that is there already is refused by the storage, after all webhooks have admitted it.

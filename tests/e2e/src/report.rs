@@ -23,7 +23,7 @@ impl Report {
         self.skipped.entry(skip).or_default().push(format!("{name} {why}").trim().to_owned());
     }
 
-    pub(crate) fn replayed(&mut self, name: &str, problems: Vec<String>, response: &Value) {
+    pub(crate) fn replayed(&mut self, name: &str, problems: &[String], response: &Value) {
         if problems.is_empty() {
             self.agreed += 1;
         } else {

@@ -13,7 +13,7 @@ const FILES: [&str; 3] = ["olm-v0.yaml", "olm-v1.yaml", "olm-v1-strip.yaml"];
 /// With OLM v0 in the same cluster its own comment says to leave it out.
 const LEFT_OUT: &str = "operator-bounds-olm-v1-identities";
 
-/// The shipped ClusterAdmissionPolicies.
+/// The shipped `ClusterAdmissionPolicy` manifests.
 pub(crate) struct Shipped(Vec<Value>);
 
 impl Shipped {

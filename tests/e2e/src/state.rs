@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use futures::future::try_join_all;
 use http::Method;
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use crate::api::{Api, Key};
+use crate::registration::PATIENCE;
 
 /// Keeps an object that a scenario shows in the middle of its deletion.
 const HOLD: &str = "e2e.operator-bounds.example/hold";
@@ -197,12 +200,27 @@ async fn remove(api: &Api, key: &Key) -> anyhow::Result<()> {
         return remove_namespace(api, &key.name).await;
     }
     let deleted = api.delete(key).await?;
-    if deleted.body["metadata"]["deletionTimestamp"].is_string() && key.kind != "CustomResourceDefinition" {
+    if key.kind == "CustomResourceDefinition" {
+        return wait_until_gone(api, key).await;
+    }
+    if deleted.body["metadata"]["deletionTimestamp"].is_string() {
         let released = json!({"metadata": {"finalizers": null}});
         let answer = api.send(Method::PATCH, &api.path(key)?, Some(&released)).await?;
         if answer.code != 404 {
             answer.ok(key)?;
         }
+    }
+    Ok(())
+}
+
+/// The API server first removes the objects that a definition defines, by itself.
+async fn wait_until_gone(api: &Api, key: &Key) -> anyhow::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while api.get(key).await?.is_some() {
+        if Instant::now() > end {
+            bail!("{key} is still there after {PATIENCE:?}");
+        }
+        sleep(Duration::from_millis(20)).await;
     }
     Ok(())
 }

@@ -244,7 +244,7 @@ fn paste(request: &RawValue, explained: &Explained, host: &Arc<Host>) -> Option<
     let (namespace, account) = account.as_service_account()?;
     let whom = Whom::Account { namespace: namespace.to_owned(), name: account.to_owned() };
     let group = Group { namespace: namespace.to_owned(), targets: explained.targets.clone() };
-    derive::lacking(request["object"].clone(), &whom, group, host.as_ref()).ok().filter(|rbac| !rbac.is_empty())
+    derive::lacking(request["object"].clone(), &whom, &group, host.as_ref()).ok().filter(|rbac| !rbac.is_empty())
 }
 
 impl Finding {

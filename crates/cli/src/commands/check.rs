@@ -31,7 +31,7 @@ const SECONDS: u64 = 30;
 
 #[derive(Args)]
 pub(crate) struct Check {
-    /// Files, directories, bundles (directories, .tar.gz, images as oci://REFERENCE), or `-` for standard input
+    /// Files, directories, bundles (directories, .tar.gz, images as `oci://REFERENCE`), or `-` for standard input
     #[arg(required = true, value_name = "FILE|DIR|BUNDLE")]
     inputs: Vec<PathBuf>,
     #[command(flatten)]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use bounds::extension::ClusterExtension;
+use bounds::grant::Grant;
 use bounds::group::Targets;
 use bounds::lookups::Lookups;
 use bounds::scope::Scope;
@@ -35,7 +36,7 @@ pub(crate) struct Derive {
     /// Which OLM installs it [default: v1 for a synthetic user or a ClusterExtension, else v0]
     #[arg(long, value_enum, value_name = "VERSION")]
     olm: Option<Olm>,
-    /// How the OperatorGroup targets namespaces, or what the extension watches [default: OwnNamespace for v0, AllNamespaces
+    /// How the OperatorGroup targets namespaces, or what the extension watches [default: `OwnNamespace` for v0, `AllNamespaces`
     /// for v1]
     #[arg(long, value_enum, value_name = "MODE")]
     install_mode: Option<InstallMode>,
@@ -129,7 +130,7 @@ pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
     }
     let needs = derive::needs(&bundle, &installer, &lookups)?;
     warn_of_writes(&needs, &installer);
-    let held = if arguments.missing { derive::grant(&lookups, &whom)? } else { Default::default() };
+    let held = if arguments.missing { derive::grant(&lookups, &whom)? } else { Grant::default() };
     let roles = roles::of(&needs, &held);
     let applied = Applied { whom: &whom, name, with_account: arguments.with_account, roles: &roles };
     print(&match arguments.output {

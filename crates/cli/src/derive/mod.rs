@@ -97,10 +97,10 @@ pub fn needs(bundle: &Bundle, installer: &Installer, lookups: &Lookups<'_>) -> R
 }
 
 /// What an OperatorGroup's account lacks for one operator, as YAML; empty when it lacks nothing.
-pub fn lacking(csv: Value, whom: &Whom, group: v0::Group, cluster: &dyn Cluster) -> Result<String, DeriveError> {
+pub fn lacking(csv: Value, whom: &Whom, group: &v0::Group, cluster: &dyn Cluster) -> Result<String, DeriveError> {
     let lookups = Lookups::new(cluster);
     let bundle = Bundle { csvs: vec![Object::unwritten(csv)], ..Bundle::default() };
-    let needs = v0::needs(&bundle, &group, &lookups)?;
+    let needs = v0::needs(&bundle, group, &lookups)?;
     let roles = roles::of(&needs, &grant(&lookups, whom)?);
     Ok(Manifests { whom, name: manifest::name(whom, &bundle), with_account: false, roles: &roles }.yaml())
 }

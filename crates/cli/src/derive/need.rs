@@ -39,13 +39,11 @@ pub fn comments<'n>(origins: impl Iterator<Item = &'n Origin>) -> Vec<String> {
     let mut grouped: Vec<(&str, Option<&str>, Vec<usize>)> = Vec::new();
     for Origin { what, line } in origins {
         let file = line.as_ref().and_then(|(file, _)| file.as_deref());
-        let at = match grouped.iter().position(|(known, of, _)| known == what && *of == file) {
-            Some(at) => at,
-            None => {
-                grouped.push((what, file, Vec::new()));
-                grouped.len() - 1
-            }
-        };
+        let known = grouped.iter().position(|(known, of, _)| known == what && *of == file);
+        let at = known.unwrap_or_else(|| {
+            grouped.push((what, file, Vec::new()));
+            grouped.len() - 1
+        });
         if let Some((_, line)) = line
             && !grouped[at].2.contains(line)
         {

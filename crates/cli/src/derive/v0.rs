@@ -1,7 +1,7 @@
 //! What OLM v0 does with the account of an OperatorGroup when it installs an operator, call by call.
 //!
 //! The catalog operator runs the steps of the InstallPlan and repeats them as it likes: what is there already is read and
-//! patched. The OLM operator writes the Deployments and what stands behind webhooks and API services. CRDs, OperatorConditions
+//! patched. The OLM operator writes the Deployments and what stands behind webhooks and API services. CRDs, `OperatorCondition`s
 //! and the lifting and copying of Roles are done with OLM's own rights. See docs/decisions/0012-derive.md for the evidence.
 
 use bounds::csv::ClusterServiceVersion;

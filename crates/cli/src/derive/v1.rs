@@ -162,10 +162,10 @@ impl Install<'_> {
             let name = name.strip_suffix('-').unwrap_or(name);
             match webhook["type"].as_str().unwrap_or_default() {
                 "ValidatingAdmissionWebhook" => {
-                    self.write(&Scope::Cluster, ADMISSION, "ValidatingWebhookConfiguration", name)
+                    self.write(&Scope::Cluster, ADMISSION, "ValidatingWebhookConfiguration", name);
                 }
                 "MutatingAdmissionWebhook" => {
-                    self.write(&Scope::Cluster, ADMISSION, "MutatingWebhookConfiguration", name)
+                    self.write(&Scope::Cluster, ADMISSION, "MutatingWebhookConfiguration", name);
                 }
                 _ => {}
             }

@@ -13,6 +13,7 @@ mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
+use std::sync::Arc;
 
 use bounds::covers::Index;
 use bounds::grant::Grant;
@@ -221,7 +222,7 @@ impl<'o> Trial<'o> {
 
     /// What `derive` grants, rule by rule.
     fn derived(&self, policy: &Policy) -> Vec<(Scope, Rule<'static>)> {
-        let host = policy.host(&Default::default());
+        let host = policy.host(&Arc::default());
         let lookups = Lookups::new(&host);
         let bundle = Bundle {
             csvs: vec![Object::unwritten(self.csv.clone())],
