@@ -173,7 +173,9 @@ async fn create(api: &Api, key: &Key, manifest: &Value) -> anyhow::Result<Result
         return Ok(Err(Refused { key: key.clone(), code: answer.code, message }));
     }
     let mut live = answer.body;
-    if !manifest["status"].is_null() && live["status"] != manifest["status"] {
+    // The status of a definition is the API server's own.
+    let has_status = !manifest["status"].is_null() && key.kind != "CustomResourceDefinition";
+    if has_status && live["status"] != manifest["status"] {
         let mut with_status = live.clone();
         with_status["status"] = manifest["status"].clone();
         let path = format!("{}/status?fieldValidation=Ignore", api.path(key)?);
