@@ -81,6 +81,18 @@ git rm -q broken.yaml
 git commit -qm mended
 GITHUB_ACTION_PATH=$root RUNNER_TEMP=$work/temp GITHUB_PATH=$work/path VERSION=v0.1.0 expect 0 "" bash "$work/steps.sh"
 
+echo "==> a manifest that a search for words would miss, from the top and from below"
+repository
+mkdir operators
+sed 's/^apiVersion:/"api\\u0056ersion":/' "$root/examples/etcd/etcdoperator.v0.9.4.yaml" >operators/hidden.yaml
+grep -q apiVersion operators/hidden.yaml && fail "the example has changed: nothing is hidden in it"
+git add -A
+git commit -qm hidden
+expect 1 "::error file=operators/hidden.yaml" "$root/ci/check.sh"
+cd operators
+CLUSTER=../cluster/ expect 1 "::error file=hidden.yaml" "$root/ci/check.sh"
+cd ..
+
 echo "==> the pre-commit hook"
 if ! command -v pre-commit >/dev/null && command -v python3 >/dev/null; then
   python3 -m venv "$work/venv" >/dev/null 2>&1 && "$work/venv/bin/pip" install -q pre-commit >/dev/null 2>&1 && PATH=$PATH:$work/venv/bin || true

