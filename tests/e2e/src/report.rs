@@ -45,6 +45,14 @@ impl Report {
         self.times.push(format!("{what} {:.0} s", time.as_secs_f64()));
     }
 
+    /// Holds the number of replayed scenarios to a minimum: a runner that skips everything agrees with everything.
+    pub(crate) fn at_least(&mut self, fewest: usize) {
+        if self.agreed < fewest {
+            let why = format!("only {} agree, at least {fewest} are wanted", self.agreed);
+            self.failed("scenarios", &why);
+        }
+    }
+
     /// Prints the summary. True if nothing failed.
     pub(crate) fn finish(&self, verbose: bool) -> bool {
         println!("==> end to end");

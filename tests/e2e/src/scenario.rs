@@ -21,6 +21,7 @@ pub(crate) enum Skip {
     Kind,
     User,
     Request,
+    Generated,
     State,
     Validation,
 }
@@ -33,8 +34,9 @@ impl fmt::Display for Skip {
             Skip::Payload => "no admission request at all",
             Skip::Settings => "settings with which no policy server starts",
             Skip::Kind => "a kind or version that no server of OLM has",
-            Skip::User => "a user that no API server lets in",
+            Skip::User => "a user outside system:authenticated, as no API server lets one in",
             Skip::Request => "a request that contradicts itself, as no API server does",
+            Skip::Generated => "a name that the API server generates before it asks anybody",
             Skip::State => "objects that cannot be in a cluster at the same time",
             Skip::Validation => "objects that the API server's own validation refuses",
         })
@@ -42,6 +44,7 @@ impl fmt::Display for Skip {
 }
 
 /// What is to be in the cluster, and what is to be sent.
+#[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) cluster: BTreeMap<Key, Value>,
     /// A namespace that must not be there yet.
@@ -49,7 +52,7 @@ pub(crate) struct Plan {
     pub(crate) operation: String,
     pub(crate) key: Key,
     pub(crate) object: Value,
-    sub_resource: String,
+    pub(crate) sub_resource: String,
     pub(crate) sender: Sender,
 }
 
@@ -68,9 +71,15 @@ impl Plan {
         }
         let user = request["userInfo"]["username"].as_str().filter(|user| !user.is_empty()).ok_or(Skip::User)?;
         let groups = request["userInfo"]["groups"].as_array().into_iter().flatten();
-        let groups = groups.filter_map(Value::as_str).map(str::to_owned).collect();
+        let groups: Vec<String> = groups.filter_map(Value::as_str).map(str::to_owned).collect();
+        if !groups.iter().any(|group| group == "system:authenticated") {
+            return Err(Skip::User);
+        }
         let operation = request["operation"].as_str().ok_or(Skip::Request)?.to_owned();
         let described = if operation == "DELETE" { &request["oldObject"] } else { &request["object"] };
+        if operation == "CREATE" && described["metadata"]["generateName"].is_string() {
+            return Err(Skip::Generated);
+        }
         let key = named(request, described, api)?;
         let mut cluster: BTreeMap<Key, Value> =
             case.manifests.objects().map(|object| (Key::of(object), schemas.complete(object))).collect();

@@ -173,6 +173,9 @@ async fn create(api: &Api, key: &Key, manifest: &Value) -> anyhow::Result<Result
         return Ok(Err(Refused { key: key.clone(), code: answer.code, message }));
     }
     let mut live = answer.body;
+    if key.kind == "CustomResourceDefinition" {
+        live = established(api, key).await?;
+    }
     // The status of a definition is the API server's own.
     let has_status = !manifest["status"].is_null() && key.kind != "CustomResourceDefinition";
     if has_status && live["status"] != manifest["status"] {
@@ -213,6 +216,22 @@ async fn remove(api: &Api, key: &Key) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The API server writes into a new definition until it is served.
+async fn established(api: &Api, key: &Key) -> anyhow::Result<Value> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let live = api.get(key).await?.unwrap_or_default();
+        let conditions = live["status"]["conditions"].as_array().into_iter().flatten();
+        if conditions.into_iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True") {
+            return Ok(live);
+        }
+        if Instant::now() > end {
+            bail!("{key} is not served after {PATIENCE:?}");
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// The API server first removes the objects that a definition defines, by itself.
