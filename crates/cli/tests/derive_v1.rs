@@ -105,14 +105,12 @@ fn rendered(csv: &Value) -> Vec<Value> {
         workload["spec"] = deployment["spec"].clone();
         objects.push(workload);
         if list(csv, "/spec/webhookdefinitions").iter().any(|webhook| webhook["deploymentName"] == name) {
-            objects.push(object("v1", "Service", own, &format!("{name}-service")));
-            objects.push(object("cert-manager.io/v1", "Certificate", own, &format!("{name}-service-cert")));
-            objects.push(object(
-                "cert-manager.io/v1",
-                "Issuer",
-                own,
-                &format!("{name}-service-cert-selfsigned-issuer"),
-            ));
+            let service = names::joined(&name.replace('.', "-"), "service");
+            let certificate = names::joined(&service, "cert");
+            objects.push(object("v1", "Service", own, &service));
+            objects.push(object("cert-manager.io/v1", "Certificate", own, &certificate));
+            let issuer = names::joined(&certificate, "selfsigned-issuer");
+            objects.push(object("cert-manager.io/v1", "Issuer", own, &issuer));
         }
     }
     objects

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
             })
         })
         .collect();
-    let live = serving::answers::CASES.iter().chain(serving::lookups::CASES);
+    let live = serving::answers::CASES.iter().chain(serving::lookups::CASES).chain(serving::commands::CASES);
     trials.extend(live.map(|&(name, case)| {
         let stage = Arc::clone(&stage);
         let run = move || {

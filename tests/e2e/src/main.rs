@@ -56,21 +56,31 @@ fn arguments() -> Option<Arguments> {
 
 /// Whatever ends this, what was started is ended with it: all of it is dropped on the way out.
 #[tokio::main]
-async fn main() -> anyhow::Result<ExitCode> {
+async fn main() -> ExitCode {
     let Some(arguments) = arguments() else {
         eprintln!("{USAGE}");
-        return Ok(ExitCode::from(2));
+        return ExitCode::from(2);
     };
+    match report(&arguments).await {
+        Ok(report) if report.finish(arguments.verbose) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("end to end: {error:?}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn report(arguments: &Arguments) -> anyhow::Result<Report> {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
     let mut report = Report::default();
     let result = tokio::select! {
-        result = run(&arguments, &mut report) => result,
+        result = run(arguments, &mut report) => result,
         _ = interrupted.recv() => Err(anyhow::anyhow!("interrupted: what was started is stopped again")),
         _ = terminated.recv() => Err(anyhow::anyhow!("terminated: what was started is stopped again")),
     };
-    result?;
-    Ok(if report.finish(arguments.verbose) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    result.map(|()| report)
 }
 
 async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::Result<()> {

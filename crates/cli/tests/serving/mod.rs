@@ -1,5 +1,6 @@
 pub(crate) mod answers;
 pub(crate) mod client;
+pub(crate) mod commands;
 pub(crate) mod lookups;
 pub(crate) mod proxy;
 pub(crate) mod refusals;

@@ -246,7 +246,19 @@ pub(crate) mod tests {
 
     #[test]
     fn a_sparse_file_is_not_unpacked_for_its_holes_are_not_counted() {
-        let layer = unpacked(&[("manifests/a.yaml", EntryType::GNUSparse, b"")]).unwrap();
+        // Eight gigabytes of holes, in one block.
+        let mut header = tar::Header::new_gnu();
+        header.set_path("manifests/a.yaml").unwrap();
+        header.set_entry_type(EntryType::GNUSparse);
+        header.set_size(0);
+        let gnu = header.as_gnu_mut().unwrap();
+        gnu.realsize = *b"77777777777\0";
+        gnu.sparse[0].offset = *b"77777777777\0";
+        gnu.sparse[0].numbytes = *b"00000000000\0";
+        header.set_cksum();
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.append(&header, std::io::empty()).unwrap();
+        let layer = read(&builder.into_inner().unwrap(), Compression::None, &mut Budget::default()).unwrap();
         assert_eq!(layer.added, [("manifests/a.yaml".to_owned(), Node::Special("a sparse file"))]);
     }
 
