@@ -169,7 +169,14 @@ impl Server for Real {
 
     fn apply(&mut self, path: &Path, object: &Value) -> Result<(), Refused> {
         let query = "?fieldManager=olm.install&force=true";
-        self.ask("PATCH", "patch", path, "application/apply-patch+yaml", object, query)?;
+        let answer = self.ask("PATCH", "patch", path, "application/apply-patch+yaml", object, query);
+        // An apply that makes the object takes the right to create it as well.
+        answer.map_err(|refused| match refused {
+            Refused::Forbidden(_, message) if message.contains("cannot create resource") => {
+                Refused::Forbidden(said("create", path), message)
+            }
+            refused => refused,
+        })?;
         self.created.push(path.clone());
         Ok(())
     }
