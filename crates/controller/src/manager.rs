@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::runtime::controller::{Action, Config as ControllerConfig, Controller};
 use kube::runtime::reflector::Store;
@@ -201,9 +202,11 @@ where
     let kind = K::kind(&());
     let _working = cx.metrics.reconciling(&kind);
     let key = key(&*object);
-    match reconcile(object, Arc::clone(&cx)).await {
+    // Objects are written by anybody: one that leads to a panic must not stop the work on all others.
+    let done = AssertUnwindSafe(reconcile(object, Arc::clone(&cx))).catch_unwind().await;
+    match done.unwrap_or(Err(Error::Panicked)) {
         // Somebody has changed it meanwhile: that change leads here again.
-        Err(error) if error.reason() == "conflict" => Ok(Action::await_change()),
+        Err(error) if error.is_outrun() => Ok(Action::await_change()),
         Ok(action) => {
             cx.backoff.succeeded(&key);
             Ok(action)

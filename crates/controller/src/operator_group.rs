@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::NAME;
 use crate::cluster::Cached;
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, WRITE_STATUS};
 use crate::olm::{AccountRef, OperatorGroup, OperatorGroupStatus};
 use crate::stores::Stores;
 
@@ -73,7 +73,7 @@ async fn write(
             &Patch::Merge(patch),
         )
         .await
-        .map_err(Error::api("write the status of", format!("OperatorGroup {namespace}/{name}")))?;
+        .map_err(Error::api(WRITE_STATUS, format!("OperatorGroup {namespace}/{name}")))?;
     tracing::info!(group = %format!("{namespace}/{name}"), ?status, "wrote the status of an OperatorGroup");
     Ok(())
 }
