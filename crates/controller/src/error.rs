@@ -1,5 +1,7 @@
 //! What can go wrong while acting: each error says what was being done to which object, and has a word for metrics.
 
+use std::time::Duration;
+
 use bounds::cluster::LookupError;
 
 /// Why a reconcile was not finished. It is tried again.
@@ -71,6 +73,15 @@ impl Error {
     pub fn is_outrun(&self) -> bool {
         matches!(self, Error::Api { doing, source, .. } if *doing == WRITE_STATUS && api_reason(source) == "conflict")
     }
+}
+
+/// An answer, or an error when none comes in time: a connection that hangs must not stop what depends on it.
+pub async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, kube::Error> {
+    let late = |_| Err(kube::Error::Service(format!("the API server has not answered within {limit:?}").into()));
+    tokio::time::timeout(limit, answer).await.unwrap_or_else(late)
 }
 
 /// What an API server said, for people: without the details that machines read.

@@ -32,13 +32,17 @@ use crate::{NAME, csv, install_plan, operator_group};
 
 /// Changes that come together are looked at together.
 const DEBOUNCE: Duration = Duration::from_millis(100);
+/// How long a connection may be silent.
+const SILENCE: Duration = Duration::from_secs(295);
 /// How many objects of a kind are worked on at once.
 const CONCURRENCY: u16 = 8;
 
 /// Runs until the process is told to stop, or another replica has taken over.
 pub async fn run(options: Options) -> anyhow::Result<()> {
-    let config =
+    let mut config =
         Config::infer().await.context("no way to reach an API server: neither a kubeconfig nor a pod's account")?;
+    // A watch is renewed before that, so whatever is silent for so long hangs.
+    config.read_timeout.get_or_insert(SILENCE);
     let client = Client::try_from(config.clone()).context("the connection to the API server cannot be set up")?;
     let metrics = Metrics::default();
     let ready = Ready::default();

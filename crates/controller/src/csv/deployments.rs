@@ -53,6 +53,25 @@ pub(super) async fn write(
     Ok(())
 }
 
+/// Which other operator has a Deployment that this one brings, if one has: each would take it from the other for ever. One that
+/// it replaces, directly or through others, gives way.
+#[must_use]
+pub(super) fn taken(stores: &Stores, csv: &ClusterServiceVersion) -> Option<String> {
+    let (namespace, name) = (csv.namespace().unwrap_or_default(), csv.name_any());
+    let mut earlier = vec![name];
+    let mut replaces = csv.spec.replaces.clone();
+    while let Some(previous) = replaces.filter(|previous| !earlier.contains(previous)) {
+        replaces = stores.csv(&namespace, &previous).and_then(|previous| previous.spec.replaces.clone());
+        earlier.push(previous);
+    }
+    csv.spec.install.spec.deployments.iter().flatten().find_map(|spec| {
+        let found = stores.deployment(&namespace, &spec.name)?;
+        let owner = found.labels().get(OWNER_LABEL)?;
+        let is_others = !earlier.contains(owner) && stores.csv(&namespace, owner).is_some();
+        is_others.then(|| format!("Deployment {namespace}/{} belongs to ClusterServiceVersion {owner}", spec.name))
+    })
+}
+
 /// The targets as operators read them: separated by commas, nothing for all of them.
 fn annotation(targets: &Targets) -> String {
     match targets {
