@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_bundle_whose_operator_has_no_fields_is_broken() {
-        let at = reference(r#"{"kind": "ConfigMap", "name": "bundle", "namespace": "team-a"}"#).unwrap();
+        let at = Unpacked { name: "bundle".into(), namespace: "team-a".into(), replaces: String::new() };
         assert!(completed(&json!({"kind": "ClusterServiceVersion"}), &at, "{}").is_ok());
         for csv in [
             json!({"spec": "x"}),
