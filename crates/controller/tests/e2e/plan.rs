@@ -28,6 +28,8 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("plan::a_plan_that_is_not_approved_waits", not_approved),
     ("plan::of_two_operators_with_one_deployment_the_first_keeps_it", two_operators),
     ("plan::a_time_that_cannot_be_read_does_not_hide_the_account_of_a_group", unreadable_time),
+    ("plan::an_account_that_is_taken_away_is_not_used_to_the_end", swapped_account),
+    ("plan::what_cannot_be_removed_does_not_keep_the_rest", one_stays),
     ("plan::nothing_is_asked_when_nothing_changes", no_polling),
 ];
 
@@ -367,6 +369,61 @@ fn two_operators(world: &World) {
     assert_eq!(after["metadata"]["labels"]["olm.owner"], "op.v1");
     world.delete("ClusterServiceVersion", &ns, "op.v1");
     world.phase("ClusterServiceVersion", &ns, "other.v1", "Succeeded");
+}
+
+fn swapped_account(world: &World) {
+    let ns = tenant(world, "plan-swapped");
+    world.apply(&[account(&ns, "next")]);
+    let map = |number: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c-{number}")}});
+    let steps: Vec<Value> = (0..400).map(|number| step("op.v1", &map(number))).collect();
+    plan(world, &ns, "install", &steps);
+    world.until("the first step", || world.get("ConfigMap", &ns, "c-0"));
+    world.apply(&[group(&ns, Some("next"))]);
+    let status = world.status("InstallPlan", &ns, "install", |status| {
+        let is_refused = |text: &str| text.contains("more than ServiceAccount plan-swapped/next allows");
+        status["phase"] == "Complete" || status["message"].as_str().is_some_and(is_refused)
+    });
+    assert_eq!(status["phase"], "Installing", "carried out to the end with the account that was taken away");
+    assert!(world.get("ConfigMap", &ns, "c-399").is_none());
+}
+
+fn one_stays(world: &World) {
+    let ns = tenant(world, "plan-stays");
+    let more = json!([
+        rule("", "nodes", &["get"]),
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles", "clusterrolebindings"], "verbs": ["create", "patch"]},
+    ]);
+    world.apply(&grant_everywhere(&ns, "installer", "plan-stays-more", &more));
+    let mut operator = Operator::new(&ns, "op.v1");
+    operator.cluster_rules = json!([rule("", "nodes", &["get"])]);
+    plan(world, &ns, "install", &operator.steps());
+    world.phase("ClusterServiceVersion", &ns, "op.v1", "Succeeded");
+    let name = "plan-stays-op.v1";
+    // A finalizer would not refuse; a policy does.
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "plan-stays"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{"apiGroups": ["rbac.authorization.k8s.io"], "apiVersions": ["v1"],
+                "operations": ["DELETE"], "resources": ["clusterrolebindings"], "resourceNames": [name, "plan-stays-probe"]}]},
+            "validations": [{"expression": "false", "message": "it stays", "reason": "Forbidden"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "plan-stays"},
+        "spec": {"policyName": "plan-stays", "validationActions": ["Deny"]},
+    });
+    let mut probe = world.get("ClusterRoleBinding", "", name).unwrap();
+    probe["metadata"] = json!({"name": "plan-stays-probe"});
+    world.apply(&[policy, binding]);
+    world.until("the policy", || {
+        world.apply(&[probe.clone()]);
+        world.try_delete("ClusterRoleBinding", "", "plan-stays-probe").is_err().then_some(())
+    });
+    world.delete("ClusterServiceVersion", &ns, "op.v1");
+    world.until("the role is gone", || world.get("ClusterRole", "", name).is_none().then_some(()));
+    assert!(world.get("ClusterRoleBinding", "", name).is_some(), "the test refuses nothing");
+    world.delete("ValidatingAdmissionPolicyBinding", "", "plan-stays");
+    world.until("the binding is gone", || world.get("ClusterRoleBinding", "", name).is_none().then_some(()));
 }
 
 fn unreadable_time(world: &World) {
