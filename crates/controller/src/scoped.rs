@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The same for what is written as an account: admission may take its time.
-const WRITE_PATIENCE: Duration = Duration::from_secs(60);
+const WRITE_PATIENCE: Duration = Duration::from_mins(1);
 /// The shortest that the API server hands out.
 const LIFETIME: Duration = Duration::from_mins(10);
 

@@ -359,7 +359,7 @@ fn two_operators(world: &World) {
     world.phase("ClusterServiceVersion", &ns, "op.v1", "Succeeded");
     let before = world.get("Deployment", &ns, "op").unwrap();
     let second = Operator::new(&ns, "other.v1");
-    plan(world, &ns, "second", &[step("other.v1", &second.csv()), step("other.v1", &account(&ns, "op"))]);
+    plan(world, &ns, "second", &second.steps());
     let status = world.phase("ClusterServiceVersion", &ns, "other.v1", "Failed");
     let message = status["message"].as_str().unwrap();
     assert!(message.contains("Deployment plan-two/op belongs to ClusterServiceVersion op.v1"), "{message}");
@@ -374,7 +374,8 @@ fn two_operators(world: &World) {
 fn swapped_account(world: &World) {
     let ns = tenant(world, "plan-swapped");
     world.apply(&[account(&ns, "next")]);
-    let map = |number: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c-{number}")}});
+    let map =
+        |number: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c-{number}")}});
     let steps: Vec<Value> = (0..400).map(|number| step("op.v1", &map(number))).collect();
     plan(world, &ns, "install", &steps);
     world.until("the first step", || world.get("ConfigMap", &ns, "c-0"));
