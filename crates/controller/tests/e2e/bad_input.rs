@@ -30,13 +30,6 @@ fn named_and_nothing_written(world: &World) {
         broken["resource"]["manifest"] = json!(manifest);
         broken
     };
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "no-fields", "namespace": ns},
-                     "data": {"csv.yaml": "{\"kind\": \"ClusterServiceVersion\", \"spec\": \"x\"}"}});
-    world.apply(&[map]);
-    let mut unpacked = step("op.v1", &Operator::new(&ns, "op.v1").csv());
-    let reference = json!({"kind": "ConfigMap", "name": "no-fields", "namespace": ns, "catalogSourceName": "catalog",
-                           "catalogSourceNamespace": ns, "replaces": "", "properties": ""});
-    unpacked["resource"]["manifest"] = json!(reference.to_string());
     let cases = [
         ("no-manifest", with(""), "has no manifest"),
         ("broken", with("{\"kind\": "), "has a broken manifest"),
@@ -84,38 +77,8 @@ fn named_and_nothing_written(world: &World) {
             ),
             "call a Service of namespace \"kube-system\"",
         ),
-        (
-            "merged-api-service",
-            step(
-                "op.v1",
-                &json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.apps"},
-                        "spec": {"version": "v1", "insecureSkipTLSVerify": true, "service": {"name": "s", "namespace": ns}}}),
-            ),
-            "does not belong to its name \"v1.apps\"",
-        ),
-        (
-            "not-a-definition",
-            step(
-                "op.v1",
-                &json!({"apiVersion": "gizmos.example.com/v1", "kind": "Gizmo", "metadata": {"name": "g"},
-                        "spec": {"group": "gizmos.example.com", "names": {"kind": "Gizmo", "plural": "gizmos?x="},
-                                 "versions": [{"name": "v1", "served": true}]}}),
-            ),
-            "a kind that the API server does not serve",
-        ),
-        (
-            "token",
-            step(
-                "op.v1",
-                &json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
-                        "metadata": {"name": "t", "annotations": {"kubernetes.io/service-account.name": "installer"}}}),
-            ),
-            "a token that never ends",
-        ),
-        ("other-operator", step("trusted.v1", &Operator::new(&ns, "op.v1").csv()), "for another operator"),
-        ("no-fields", unpacked, "are no object"),
     ];
-    for (name, broken, words) in cases {
+    for (name, broken, words) in cases.into_iter().chain(hostile(world, &ns)) {
         let good =
             |name: &str| step("op.v1", &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}));
         plan(world, &ns, name, &[good("before"), broken, good("after")]);
@@ -145,4 +108,47 @@ fn named_and_nothing_written(world: &World) {
         status["message"]
     );
     assert!(world.get("ConfigMap", &ns, "never").is_none());
+}
+
+/// What somebody would try who wants more than the account holds.
+fn hostile(world: &World, ns: &str) -> Vec<(&'static str, Value, &'static str)> {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "no-fields", "namespace": ns},
+                     "data": {"csv.yaml": "{\"kind\": \"ClusterServiceVersion\", \"spec\": \"x\"}"}});
+    world.apply(&[map]);
+    let mut unpacked = step("op.v1", &Operator::new(ns, "op.v1").csv());
+    let reference = json!({"kind": "ConfigMap", "name": "no-fields", "namespace": ns, "catalogSourceName": "catalog",
+                           "catalogSourceNamespace": ns, "replaces": "", "properties": ""});
+    unpacked["resource"]["manifest"] = json!(reference.to_string());
+    vec![
+        (
+            "merged-api-service",
+            step(
+                "op.v1",
+                &json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.apps"},
+                        "spec": {"version": "v1", "insecureSkipTLSVerify": true, "service": {"name": "s", "namespace": ns}}}),
+            ),
+            "does not belong to its name \"v1.apps\"",
+        ),
+        (
+            "not-a-definition",
+            step(
+                "op.v1",
+                &json!({"apiVersion": "gizmos.example.com/v1", "kind": "Gizmo", "metadata": {"name": "g"},
+                        "spec": {"group": "gizmos.example.com", "names": {"kind": "Gizmo", "plural": "gizmos?x="},
+                                 "versions": [{"name": "v1", "served": true}]}}),
+            ),
+            "a kind that the API server does not serve",
+        ),
+        (
+            "token",
+            step(
+                "op.v1",
+                &json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+                        "metadata": {"name": "t", "annotations": {"kubernetes.io/service-account.name": "installer"}}}),
+            ),
+            "a token that never ends",
+        ),
+        ("other-operator", step("trusted.v1", &Operator::new(ns, "op.v1").csv()), "for another operator"),
+        ("no-fields", unpacked, "are no object"),
+    ]
 }

@@ -406,7 +406,7 @@ fn one_stays(world: &World) {
         "spec": {
             "matchConstraints": {"resourceRules": [{"apiGroups": ["rbac.authorization.k8s.io"], "apiVersions": ["v1"],
                 "operations": ["DELETE"], "resources": ["clusterrolebindings"], "resourceNames": [name, "plan-stays-probe"]}]},
-            "validations": [{"expression": "false", "message": "it stays", "reason": "Forbidden"}],
+            "validations": [{"expression": "false", "message": "it stays", "reason": "Invalid"}],
         },
     });
     let binding = json!({
