@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use serde_json::Value;
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
 
 use crate::NAME;
 use crate::error::Error;
@@ -43,7 +43,8 @@ const KNOWN: &[(&str, &str, &str, &str, bool)] = &[
 pub struct Kinds(Mutex<HashMap<(String, String, String), Kind>>);
 
 impl Kinds {
-    /// How a kind is served; none if it is not. Custom kinds are known from their definitions, others are asked for once.
+    /// How a kind is served; none if it is not. Custom kinds are known from their definitions, those that are there before
+    /// those that a plan brings; others are asked for once.
     pub async fn find(
         &self,
         stores: &Stores,
@@ -51,9 +52,14 @@ impl Kinds {
         group: &str,
         version: &str,
         kind: &str,
+        brought: &[CrdSummary],
     ) -> Result<Option<Kind>, Error> {
-        if let Some(known) = known(group, version, kind).or_else(|| defined(stores, group, version, kind)) {
-            return Ok(Some(known));
+        // What a plan says of a kind never counts against what is known of it.
+        let known = known(group, version, kind)
+            .or_else(|| defined(stores, group, version, kind))
+            .or_else(|| brought.iter().find_map(|crd| defined_by(crd, group, version, kind)));
+        if known.is_some() {
+            return Ok(known);
         }
         let key = (group.to_owned(), version.to_owned(), kind.to_owned());
         let remembered = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned();
@@ -81,7 +87,8 @@ fn defined(stores: &Stores, group: &str, version: &str, kind: &str) -> Option<Ki
 #[must_use]
 pub fn defined_by(crd: &CrdSummary, group: &str, version: &str, kind: &str) -> Option<Kind> {
     let serves = crd.spec.versions.iter().any(|served| served.served && served.name == version);
-    let is_it = serves && crd.spec.group == group && crd.spec.names.kind == kind;
+    let are_words = [group, version, &crd.spec.names.plural].into_iter().all(is_word);
+    let is_it = serves && are_words && crd.spec.group == group && crd.spec.names.kind == kind;
     is_it.then(|| of(group, version, kind, &crd.spec.names.plural, crd.spec.scope == "Namespaced"))
 }
 
@@ -99,9 +106,6 @@ fn of(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) ->
 
 /// Asks the API server. The group and version go into a path, so only what can be one is asked for.
 async fn discover(client: &Client, group: &str, version: &str, kind: &str) -> Result<Option<Kind>, Error> {
-    let is_word = |text: &str| {
-        !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
-    };
     if !is_word(version) || !(group.is_empty() || is_word(group)) {
         return Ok(None);
     }
@@ -117,8 +121,14 @@ async fn discover(client: &Client, group: &str, version: &str, kind: &str) -> Re
             return Err(Error::api("ask for the kinds of", format!("{group}/{version}"))(source));
         }
     };
-    let found = resources.iter().find(|resource| resource.kind == kind && !resource.name.contains('/'));
+    let found = resources.iter().find(|resource| resource.kind == kind && is_word(&resource.name));
     Ok(found.map(|resource| of(group, version, kind, &resource.name, resource.namespaced)))
+}
+
+/// Whether this can be a group, a version or a resource, and stands for itself in a URL.
+fn is_word(text: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b);
+    !text.starts_with('.') && !text.contains("..") && !text.is_empty() && text.bytes().all(is_plain)
 }
 
 /// Whether this can be the name of an object, and stands for itself in a URL.
@@ -141,4 +151,37 @@ pub async fn apply(client: &Client, kind: &Kind, object: &Value) -> Result<Dynam
         _ => Api::all_with(client.clone(), &kind.resource),
     };
     objects.patch(name, &PatchParams::apply(NAME).force(), &Patch::Apply(object)).await
+}
+
+/// The object, to be written only over the one that was looked at: if that has changed meanwhile, it is a conflict.
+#[must_use]
+pub fn as_seen(object: &Value, seen: &DynamicObject) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.insert("resourceVersion".to_owned(), json!(seen.resource_version()));
+        metadata.insert("uid".to_owned(), json!(seen.uid()));
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_brings_only_what_stands_for_itself_in_a_url() {
+        let defined = |group: &str, version: &str, plural: &str| {
+            let crd: CrdSummary = serde_json::from_value(json!({
+                "metadata": {"name": "x"},
+                "spec": {"group": group, "names": {"kind": "X", "plural": plural}, "versions": [{"name": version, "served": true}]},
+            }))
+            .unwrap();
+            defined_by(&crd, group, version, "X").is_some()
+        };
+        assert!(defined("x.io", "v1", "xs"));
+        for plural in ["xs?labelSelector=a%3Db&x=", "xs/y", "..", "", "a%2fb", "xs#"] {
+            assert!(!defined("x.io", "v1", plural), "{plural}");
+        }
+        assert!(!defined("x.io", "..", "xs") && !defined("../x", "v1", "xs"));
+    }
 }

@@ -1,5 +1,7 @@
 //! What can go wrong while acting: each error says what was being done to which object, and has a word for metrics.
 
+use std::time::Duration;
+
 use bounds::cluster::LookupError;
 
 /// Why a reconcile was not finished. It is tried again.
@@ -37,7 +39,13 @@ pub enum Error {
     /// A step was not carried out, and may be later. The status says so already.
     #[error("{0}")]
     Step(String),
+    /// There is a mistake in the controller. The log has where.
+    #[error("the controller has made a mistake: it panicked. Please report it, with the log")]
+    Panicked,
 }
+
+/// What is being done when a status is written.
+pub const WRITE_STATUS: &str = "write the status of";
 
 impl Error {
     /// What was being done to which object when the API server refused.
@@ -55,8 +63,25 @@ impl Error {
             Error::Answer { .. } => "answer",
             Error::Lookup(_) => "lookup",
             Error::Step(_) => "step",
+            Error::Panicked => "panic",
         }
     }
+
+    /// Whether the status could not be written because the object has changed meanwhile. That change will be told of. A conflict
+    /// over anything else will not.
+    #[must_use]
+    pub fn is_outrun(&self) -> bool {
+        matches!(self, Error::Api { doing, source, .. } if *doing == WRITE_STATUS && api_reason(source) == "conflict")
+    }
+}
+
+/// An answer, or an error when none comes in time: a connection that hangs must not stop what depends on it.
+pub async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, kube::Error> {
+    let late = |_| Err(kube::Error::Service(format!("the API server has not answered within {limit:?}").into()));
+    tokio::time::timeout(limit, answer).await.unwrap_or_else(late)
 }
 
 /// What an API server said, for people: without the details that machines read.
@@ -81,5 +106,21 @@ pub fn api_reason(error: &kube::Error) -> &'static str {
             _ => "api",
         },
         _ => "connection",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_conflict_over_the_status_itself_will_be_told_of() {
+        let conflict = || {
+            let status = kube::core::Status::failure("changed", "Conflict").with_code(409);
+            kube::Error::Api(Box::new(status))
+        };
+        assert!(Error::api(WRITE_STATUS, "InstallPlan a/b")(conflict()).is_outrun());
+        assert!(!Error::api("hand over", "ServiceAccount a/b")(conflict()).is_outrun());
+        assert!(!Error::Panicked.is_outrun());
     }
 }

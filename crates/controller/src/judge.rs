@@ -2,6 +2,7 @@
 
 use bounds::admission::AdmissionRequest;
 use bounds::boundary::{self, Boundary, Bounds};
+use bounds::cluster::LookupError;
 use bounds::context::Context;
 use bounds::demand::{Demand, DemandedRules};
 use bounds::excess::{Judged, bounded, grants};
@@ -16,7 +17,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::cluster::Cached;
-use crate::olm;
+use crate::olm::{self, unreadable};
 use crate::scoped::Account;
 use crate::stores::Stores;
 
@@ -42,6 +43,14 @@ pub struct Write {
 
 /// Who installs in this namespace. No group, several, or an account that does not exist are refusals.
 pub fn installer(stores: &Stores, namespace: &str) -> Result<Installer, Refusal> {
+    // A group that cannot be read may name any account.
+    let is_hidden =
+        |group: &olm::OperatorGroup| group.namespace().as_deref() == Some(namespace) && unreadable(group).is_some();
+    if let Some(group) = stores.groups.store.find(is_hidden) {
+        let lookup = format!("OperatorGroup {namespace}/{}", group.name_any());
+        let reason = unreadable(&*group).unwrap_or_default().to_owned();
+        return Err(Refusal::Lookup(LookupError { lookup, reason }));
+    }
     let request = request("InstallPlan", namespace, "", &Value::Null, None);
     ask(stores, &request, |cx| {
         let group = match boundary::of_operator(cx, namespace, "")? {

@@ -7,10 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::PostParams;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::NAME;
-use crate::error::Error;
+use crate::error::{Error, within};
 
 /// The Lease, as one replica sees it.
 #[derive(Debug, Clone)]
@@ -37,10 +37,11 @@ impl Leader {
     pub async fn acquire(&self) {
         let mut seen: Option<Seen> = None;
         loop {
-            match self.attempt(&mut seen).await {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "the Lease could not be looked at, and will be again"),
+            match timeout(self.duration, self.attempt(&mut seen)).await {
+                Ok(Ok(true)) => return,
+                Ok(Ok(false)) => {}
+                Err(_) => tracing::warn!("the API server does not answer for the Lease, and will be asked again"),
+                Ok(Err(error)) => tracing::warn!(%error, "the Lease could not be looked at, and will be again"),
             }
             sleep(self.duration / 5).await;
         }
@@ -111,7 +112,9 @@ impl Leader {
 
     async fn renew(&self) -> Result<(), Error> {
         let failed = || Error::api("renew", format!("Lease {NAME}"));
-        let mut lease = self.leases.get(NAME).await.map_err(failed())?;
+        // Both requests together must be over before the Lease is: whoever hangs on it would act beside the next one.
+        let limit = self.duration / 6;
+        let mut lease = within(limit, self.leases.get(NAME)).await.map_err(failed())?;
         let spec = lease.spec.clone().unwrap_or_default();
         if spec.holder_identity.as_deref() != Some(&self.identity) {
             return Err(Error::Answer {
@@ -120,7 +123,7 @@ impl Leader {
             });
         }
         lease.spec = Some(self.held(&spec));
-        self.leases.replace(NAME, &PostParams::default(), &lease).await.map_err(failed())?;
+        within(limit, self.leases.replace(NAME, &PostParams::default(), &lease)).await.map_err(failed())?;
         Ok(())
     }
 
@@ -145,5 +148,25 @@ fn taken(answer: Result<Lease, kube::Error>, failed: impl FnOnce(kube::Error) ->
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
         Err(error) => Err(failed(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::{Client, Config};
+
+    use super::*;
+
+    #[test]
+    fn a_lease_that_cannot_be_renewed_because_nobody_answers_is_lost() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let config = Config::new(format!("http://{}", silent.local_addr().unwrap()).parse().unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let lost = runtime.block_on(async {
+            let leases = Api::namespaced(Client::try_from(config).unwrap(), "a");
+            let leader = Leader::new(leases, "me".to_owned(), Duration::from_millis(300));
+            timeout(Duration::from_secs(20), leader.keep()).await
+        });
+        assert!(lost.expect("it hangs").to_string().contains("has not answered"));
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::runtime::controller::{Action, Config as ControllerConfig, Controller};
 use kube::runtime::reflector::Store;
@@ -31,13 +32,17 @@ use crate::{NAME, csv, install_plan, operator_group};
 
 /// Changes that come together are looked at together.
 const DEBOUNCE: Duration = Duration::from_millis(100);
+/// How long a connection may be silent.
+const SILENCE: Duration = Duration::from_secs(295);
 /// How many objects of a kind are worked on at once.
 const CONCURRENCY: u16 = 8;
 
 /// Runs until the process is told to stop, or another replica has taken over.
 pub async fn run(options: Options) -> anyhow::Result<()> {
-    let config =
+    let mut config =
         Config::infer().await.context("no way to reach an API server: neither a kubeconfig nor a pod's account")?;
+    // A watch is renewed before that, so whatever is silent for so long hangs.
+    config.read_timeout.get_or_insert(SILENCE);
     let client = Client::try_from(config.clone()).context("the connection to the API server cannot be set up")?;
     let metrics = Metrics::default();
     let ready = Ready::default();
@@ -201,9 +206,11 @@ where
     let kind = K::kind(&());
     let _working = cx.metrics.reconciling(&kind);
     let key = key(&*object);
-    match reconcile(object, Arc::clone(&cx)).await {
+    // Objects are written by anybody: one that leads to a panic must not stop the work on all others.
+    let done = AssertUnwindSafe(reconcile(object, Arc::clone(&cx))).catch_unwind().await;
+    match done.unwrap_or(Err(Error::Panicked)) {
         // Somebody has changed it meanwhile: that change leads here again.
-        Err(error) if error.reason() == "conflict" => Ok(Action::await_change()),
+        Err(error) if error.is_outrun() => Ok(Action::await_change()),
         Ok(action) => {
             cx.backoff.succeeded(&key);
             Ok(action)

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference, Time};
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Resource, ResourceExt};
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,14 @@ pub const OWNER_NAMESPACE_LABEL: &str = "olm.owner.namespace";
 pub const GENERATION_ANNOTATION: &str = "operator-bounds/generation";
 /// On a copy of a ClusterServiceVersion in another namespace.
 pub const COPIED_LABEL: &str = "olm.copiedFrom";
+
+/// What is kept of an object that cannot be read: its metadata, with this annotation that says why.
+pub const UNREADABLE_ANNOTATION: &str = "operator-bounds/unreadable";
+
+/// Why an object could not be read, if it could not.
+pub fn unreadable<K: Resource>(object: &K) -> Option<&str> {
+    object.annotations().get(UNREADABLE_ANNOTATION).map(String::as_str)
+}
 
 macro_rules! resource {
     ($type:ident, $scope:ty, $group:expr, $version:literal, $kind:literal, $plural:literal) => {
@@ -96,9 +104,9 @@ pub struct OperatorGroupStatus {
     /// The account, once it was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_ref: Option<AccountRef>,
-    /// What is wrong.
+    /// What is wrong. Others write here too: a time that cannot be read must not hide the group.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub conditions: Option<Vec<Condition>>,
+    pub conditions: Option<Vec<Value>>,
 }
 
 /// A reference to a service account, in a status.

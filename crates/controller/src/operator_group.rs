@@ -6,18 +6,18 @@ use std::sync::Arc;
 use bounds::group::{Group, Targets};
 use bounds::lookups::Lookups;
 use bounds::verdict::Refusal;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::NAME;
 use crate::cluster::Cached;
 use crate::context::Context;
-use crate::error::Error;
-use crate::olm::{AccountRef, OperatorGroup, OperatorGroupStatus};
+use crate::error::{Error, WRITE_STATUS};
+use crate::olm::{AccountRef, OperatorGroup, OperatorGroupStatus, unreadable};
 use crate::stores::Stores;
 
 /// The account that the group names does not exist.
@@ -30,7 +30,7 @@ const MULTIPLE_FOUND: &str = "MultipleOperatorGroupsFound";
 /// Brings the status up to date, and writes it only when it changes.
 pub async fn reconcile(group: Arc<OperatorGroup>, cx: Arc<Context>) -> Result<Action, Error> {
     let namespace = group.namespace().unwrap_or_default();
-    if !cx.acts_in(&namespace) || group.metadata.deletion_timestamp.is_some() {
+    if !cx.acts_in(&namespace) || group.metadata.deletion_timestamp.is_some() || unreadable(&*group).is_some() {
         return Ok(Action::await_change());
     }
     let status = match status(&cx.stores, &group) {
@@ -45,7 +45,8 @@ pub async fn reconcile(group: Arc<OperatorGroup>, cx: Arc<Context>) -> Result<Ac
     if status != group.status {
         write(&cx, &group, &namespace, &status).await?;
         for condition in status.conditions.iter().flatten() {
-            cx.events.warning(&group.object_ref(&()), &condition.reason, "Resolve", &condition.message).await;
+            let text = |field: &str| condition[field].as_str().unwrap_or_default();
+            cx.events.warning(&group.object_ref(&()), text("reason"), "Resolve", text("message")).await;
         }
     }
     Ok(Action::await_change())
@@ -73,7 +74,7 @@ async fn write(
             &Patch::Merge(patch),
         )
         .await
-        .map_err(Error::api("write the status of", format!("OperatorGroup {namespace}/{name}")))?;
+        .map_err(Error::api(WRITE_STATUS, format!("OperatorGroup {namespace}/{name}")))?;
     tracing::info!(group = %format!("{namespace}/{name}"), ?status, "wrote the status of an OperatorGroup");
     Ok(())
 }
@@ -143,19 +144,16 @@ fn others(stores: &Stores, group: &OperatorGroup, namespace: &str) -> Vec<String
 }
 
 /// The conditions of others stay; ours are there while they hold. A condition that holds on keeps its time.
-fn merged(before: &[Condition], wanted: &BTreeMap<&str, (&str, String)>) -> Option<Vec<Condition>> {
-    let ours = |condition: &&Condition| [ACCOUNT_CONDITION, MULTIPLE_CONDITION].contains(&condition.type_.as_str());
-    let mut conditions: Vec<Condition> = before.iter().filter(|condition| !ours(condition)).cloned().collect();
+fn merged(before: &[Value], wanted: &BTreeMap<&str, (&str, String)>) -> Option<Vec<Value>> {
+    let ours =
+        |condition: &&Value| [ACCOUNT_CONDITION, MULTIPLE_CONDITION].iter().any(|ours| condition["type"] == *ours);
+    let mut conditions: Vec<Value> = before.iter().filter(|condition| !ours(condition)).cloned().collect();
     for (type_, (reason, message)) in wanted {
-        let since = before.iter().find(|condition| condition.type_ == *type_ && condition.status == "True");
-        conditions.push(Condition {
-            type_: (*type_).to_owned(),
-            status: "True".to_owned(),
-            reason: (*reason).to_owned(),
-            message: message.clone(),
-            last_transition_time: since.map_or_else(now, |condition| condition.last_transition_time.clone()),
-            observed_generation: None,
-        });
+        let since = before.iter().find(|condition| condition["type"] == *type_ && condition["status"] == "True");
+        let since = since.map_or_else(|| json!(now()), |condition| condition["lastTransitionTime"].clone());
+        conditions.push(json!({
+            "type": type_, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since,
+        }));
     }
     Some(conditions).filter(|conditions| !conditions.is_empty())
 }

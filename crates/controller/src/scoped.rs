@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -11,9 +12,13 @@ use kube::api::PostParams;
 use kube::{Api, Client, Config};
 use tokio::sync::Mutex;
 
-use crate::error::Error;
+use crate::error::{Error, within};
 use crate::metrics::Metrics;
 
+/// How long to wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same for what is written as an account: admission may take its time.
+const WRITE_PATIENCE: Duration = Duration::from_mins(1);
 /// The shortest that the API server hands out.
 const LIFETIME: Duration = Duration::from_mins(10);
 
@@ -39,8 +44,11 @@ pub struct ScopedClients {
     anonymous: Config,
     own: Client,
     metrics: Metrics,
-    known: Mutex<HashMap<Account, Known>>,
+    known: Mutex<HashMap<Account, Slot>>,
 }
+
+/// The client of one account. Whoever waits for a token of it keeps only those waiting who want the same.
+type Slot = Arc<Mutex<Option<Known>>>;
 
 /// A client, and when it should be replaced by one with a new token.
 struct Known {
@@ -64,13 +72,14 @@ impl ScopedClients {
 
     /// A client that acts as this account. The token is asked for when there is none, or when it soon ends.
     pub async fn client(&self, account: &Account) -> Result<Client, Error> {
-        let mut known = self.known.lock().await;
-        if let Some(found) = known.get(account).filter(|found| Instant::now() < found.renew_at) {
+        let slot = Arc::clone(self.known.lock().await.entry(account.clone()).or_default());
+        let mut known = slot.lock().await;
+        if let Some(found) = known.as_ref().filter(|found| Instant::now() < found.renew_at) {
             return Ok(found.client.clone());
         }
         let fresh = self.issue(account).await?;
         let client = fresh.client.clone();
-        known.insert(account.clone(), fresh);
+        *known = Some(fresh);
         Ok(client)
     }
 
@@ -92,8 +101,8 @@ impl ScopedClients {
         };
         let request = TokenRequest { spec, ..TokenRequest::default() };
         let accounts: Api<ServiceAccount> = Api::namespaced(self.own.clone(), &account.namespace);
-        let answer =
-            accounts.create_token_request(&account.name, &PostParams::default(), &request).await.map_err(failed)?;
+        let asked = async { accounts.create_token_request(&account.name, &PostParams::default(), &request).await };
+        let answer = within(PATIENCE, asked).await.map_err(failed)?;
         let status =
             answer.status.ok_or_else(|| Error::Answer { object: format!("token of {account}"), missing: "token" })?;
         let lives = Duration::try_from(status.expiration_timestamp.0.duration_since(Timestamp::now()))
@@ -115,9 +124,9 @@ fn anonymous(config: &Config) -> Config {
     copy.tls_server_name.clone_from(&config.tls_server_name);
     copy.accept_invalid_certs = config.accept_invalid_certs;
     copy.proxy_url.clone_from(&config.proxy_url);
-    copy.connect_timeout = config.connect_timeout;
-    copy.read_timeout = config.read_timeout;
-    copy.write_timeout = config.write_timeout;
+    copy.connect_timeout = config.connect_timeout.or(Some(PATIENCE));
+    copy.read_timeout = Some(WRITE_PATIENCE);
+    copy.write_timeout = Some(WRITE_PATIENCE);
     copy
 }
 
@@ -137,5 +146,24 @@ mod tests {
         assert_eq!(serde_json::to_value(&copy.auth_info).unwrap(), serde_json::json!({}));
         assert!(copy.headers.is_empty());
         assert_eq!(copy.cluster_url, config.cluster_url);
+    }
+
+    #[test]
+    fn one_account_whose_token_does_not_come_keeps_no_other_waiting() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let config = Config::new(format!("http://{}", silent.local_addr().unwrap()).parse().unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let own = Client::try_from(config.clone()).unwrap();
+            let clients = ScopedClients::new(&config, own, Metrics::default());
+            let account = |name: &str| Account { namespace: "a".into(), name: name.into(), uid: String::new() };
+            let (hangs, other) = (account("hangs"), account("other"));
+            tokio::select! {
+                biased;
+                error = clients.client(&hangs) => panic!("{:?}", error.err()),
+                // Locks what the first one must not hold.
+                () = clients.forget(&other) => {}
+            }
+        });
     }
 }

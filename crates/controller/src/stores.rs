@@ -7,7 +7,7 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::{Stream, StreamExt, future, stream};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::core::PartialObjectMeta;
+use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, reflector as reflect, watcher as watch_objects};
@@ -16,9 +16,11 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::backoff::key;
 use crate::metrics::Metrics;
 use crate::olm::{
     ClusterServiceVersion, CrdSummary, DeploymentSummary, InstallPlanSummary, OWNER_KIND_LABEL, OperatorGroup,
+    UNREADABLE_ANNOTATION, unreadable,
 };
 
 /// Tells that something of a kind has changed. Changes in quick succession are told once.
@@ -219,35 +221,36 @@ struct Watching<'w> {
 impl Watching<'_> {
     fn watched<K>(&mut self, config: watcher::Config) -> Watched<K>
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + Clone + Default + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let stream = watch_objects(Api::<K>::all(self.client.clone()), config);
+        let stream = watch_objects(Api::<DeserializeGuard<K>>::all(self.client.clone()), config);
         self.keep(stream, None)
     }
 
     fn reconciled<K>(&mut self) -> Reconciled<K>
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + Clone + Default + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let (sender, touched) = unbounded();
-        let stream = watch_objects(Api::<K>::all(self.client.clone()), watcher::Config::default());
+        let stream = watch_objects(Api::<DeserializeGuard<K>>::all(self.client.clone()), watcher::Config::default());
         Reconciled { watched: self.keep(stream, Some(sender)), touched }
     }
 
     /// Keeps what a watch sees, and tells of it after it is kept.
     fn keep<K>(
         &mut self,
-        stream: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+        stream: impl Stream<Item = watcher::Result<Event<DeserializeGuard<K>>>> + Send + 'static,
         touched: Option<UnboundedSender<Arc<K>>>,
     ) -> Watched<K>
     where
-        K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + Clone + Default + Debug + Send + Sync + 'static,
     {
         let (store, writer) = reflector::store();
         let changed = Signal::new();
         let signal = changed.clone();
         let metrics = self.metrics.clone();
-        let stream = reflect(writer, stream.default_backoff().modify(trim));
+        let stream = stream.default_backoff().map(|event| event.map(readable));
+        let stream = reflect(writer, stream.modify(trim));
         self.tasks.spawn(async move {
             stream
                 .for_each(|event| {
@@ -277,8 +280,60 @@ fn tell<K>(event: Event<K>, signal: &Signal, touched: Option<&UnboundedSender<Ar
     }
 }
 
+/// One object that cannot be read must not keep the others from being seen. Of it there is only its metadata: a Role that gives
+/// nothing, a plan that is not approved, and a group that refuses its namespace (`cluster.rs`).
+fn readable<K: Resource<DynamicType = ()> + Default>(event: Event<DeserializeGuard<K>>) -> Event<K> {
+    let read = |DeserializeGuard(object): DeserializeGuard<K>| {
+        object.unwrap_or_else(|invalid| {
+            let mut bare = K::default();
+            *bare.meta_mut() = invalid.metadata;
+            bare.annotations_mut().insert(UNREADABLE_ANNOTATION.to_owned(), invalid.error);
+            tracing::warn!(object = %key(&bare), why = unreadable(&bare), "an object cannot be read");
+            bare
+        })
+    };
+    match event {
+        Event::Apply(object) => Event::Apply(read(object)),
+        Event::Delete(object) => Event::Delete(read(object)),
+        Event::InitApply(object) => Event::InitApply(read(object)),
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+    }
+}
+
 /// Drops what nobody reads and what is half the size of most objects. OLM's own annotations decide things; others do not.
 fn trim<K: Resource>(object: &mut K) {
     object.managed_fields_mut().clear();
     object.annotations_mut().retain(|key, _| key.starts_with("olm.") || key.starts_with("operator-bounds/"));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn seen(group: serde_json::Value) -> OperatorGroup {
+        match readable(Event::Apply(serde_json::from_value(group).unwrap())) {
+            Event::Apply(group) => group,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_seen_as_such() {
+        let broken = seen(json!({"metadata": {"name": "og", "namespace": "a"}, "spec": {"serviceAccountName": 1}}));
+        assert_eq!(broken.name_any(), "og");
+        assert!(unreadable(&broken).is_some());
+    }
+
+    #[test]
+    fn a_time_that_cannot_be_read_hides_no_account() {
+        let time = json!([{"type": "x", "status": "True", "lastTransitionTime": "2024-01-01T00:00:00+99:99"}]);
+        let group = seen(json!({
+            "metadata": {"name": "og", "namespace": "a"}, "spec": {"serviceAccountName": "installer"}, "status": {"conditions": time},
+        }));
+        assert_eq!(group.spec.service_account_name.as_deref(), Some("installer"));
+        assert_eq!(unreadable(&group), None);
+    }
 }

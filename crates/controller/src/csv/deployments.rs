@@ -44,13 +44,32 @@ pub(super) async fn write(
     let namespace = csv.namespace().unwrap_or_default();
     for spec in csv.spec.install.spec.deployments.iter().flatten() {
         let failed = |source| (format!("Deployment {namespace}/{}", spec.name), source);
-        let kind = cx.kinds.find(&cx.stores, client, "apps", "v1", "Deployment").await;
+        let kind = cx.kinds.find(&cx.stores, client, "apps", "v1", "Deployment", &[]).await;
         let (Ok(Some(kind)), true) = (kind, is_object_name(&spec.name)) else {
             return Err(failed(kube::Error::Service("it has no name that a Deployment can have".into())));
         };
         apply(client, &kind, &deployment(csv, group, &targets, spec)).await.map_err(failed)?;
     }
     Ok(())
+}
+
+/// Which other operator has a Deployment that this one brings, if one has: each would take it from the other for ever. One that
+/// it replaces, directly or through others, gives way.
+#[must_use]
+pub(super) fn taken(stores: &Stores, csv: &ClusterServiceVersion) -> Option<String> {
+    let (namespace, name) = (csv.namespace().unwrap_or_default(), csv.name_any());
+    let mut earlier = vec![name];
+    let mut replaces = csv.spec.replaces.clone();
+    while let Some(previous) = replaces.filter(|previous| !earlier.contains(previous)) {
+        replaces = stores.csv(&namespace, &previous).and_then(|previous| previous.spec.replaces.clone());
+        earlier.push(previous);
+    }
+    csv.spec.install.spec.deployments.iter().flatten().find_map(|spec| {
+        let found = stores.deployment(&namespace, &spec.name)?;
+        let owner = found.labels().get(OWNER_LABEL)?;
+        let is_others = !earlier.contains(owner) && stores.csv(&namespace, owner).is_some();
+        is_others.then(|| format!("Deployment {namespace}/{} belongs to ClusterServiceVersion {owner}", spec.name))
+    })
 }
 
 /// The targets as operators read them: separated by commas, nothing for all of them.
@@ -70,14 +89,20 @@ fn deployment(csv: &ClusterServiceVersion, group: &Group, targets: &str, spec: &
     labels[OWNER_NAMESPACE_LABEL] = json!(namespace);
     labels[MANAGED_LABEL] = json!("true");
     let mut body = spec.spec.clone();
-    let metadata = &mut body["template"]["metadata"];
-    if !metadata["annotations"].is_object() {
-        metadata["annotations"] = json!({});
-    }
     // Operators learn from these, through the downward API, what they should watch.
-    metadata["annotations"]["olm.operatorGroup"] = json!(group.name);
-    metadata["annotations"]["olm.operatorNamespace"] = json!(namespace);
-    metadata["annotations"]["olm.targetNamespaces"] = json!(targets);
+    let mut annotations = &mut body;
+    for field in ["template", "metadata", "annotations"] {
+        if !annotations.is_object() {
+            *annotations = json!({});
+        }
+        annotations = &mut annotations[field];
+    }
+    if !annotations.is_object() {
+        *annotations = json!({});
+    }
+    annotations["olm.operatorGroup"] = json!(group.name);
+    annotations["olm.operatorNamespace"] = json!(namespace);
+    annotations["olm.targetNamespaces"] = json!(targets);
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -148,6 +173,11 @@ fn reason_to_wait(status: &DeploymentStatus, generation: i64) -> Option<String> 
 mod tests {
     use super::*;
 
+    fn made_for() -> Group {
+        let text = r#"{"metadata":{"name":"og","namespace":"team-a"}}"#;
+        serde_json::from_str::<bounds::group::OperatorGroup<'_>>(text).unwrap().into()
+    }
+
     fn status(value: Value) -> DeploymentStatus {
         serde_json::from_value(value).unwrap()
     }
@@ -173,12 +203,14 @@ mod tests {
             "metadata": {"name": "op.v1", "namespace": "team-a", "uid": "u"},
         }))
         .unwrap();
-        let text = r#"{"metadata":{"name":"og","namespace":"team-a"}}"#;
-        let group: bounds::group::OperatorGroup<'_> = serde_json::from_str(text).unwrap();
         let spec = DeploymentSpec { name: "op".into(), label: None, spec: json!({"template": {"spec": {}}}) };
-        let made = deployment(&csv, &group.into(), "team-a,team-b", &spec);
+        let made = deployment(&csv, &made_for(), "team-a,team-b", &spec);
         assert_eq!(made["metadata"]["labels"][OWNER_LABEL], "op.v1");
         assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], "u");
         assert_eq!(made["spec"]["template"]["metadata"]["annotations"]["olm.targetNamespaces"], "team-a,team-b");
+        for broken in [json!("x"), json!({"template": "x"}), json!({"template": {"metadata": {"annotations": []}}})] {
+            let made = deployment(&csv, &made_for(), "team-a", &DeploymentSpec { spec: broken, ..spec.clone() });
+            assert_eq!(made["spec"]["template"]["metadata"]["annotations"]["olm.operatorGroup"], "og");
+        }
     }
 }

@@ -49,7 +49,7 @@ pub(super) async fn write(
 ) -> Result<Result<(), (String, kube::Error)>, Error> {
     for object in objects(csv, targets) {
         let kind = object["kind"].as_str().unwrap_or_default();
-        let Some(served) = cx.kinds.find(&cx.stores, client, RBAC, "v1", kind).await? else { continue };
+        let Some(served) = cx.kinds.find(&cx.stores, client, RBAC, "v1", kind, &[]).await? else { continue };
         if let Err(source) = apply(client, &served, &object).await {
             let metadata = &object["metadata"];
             let place = [&metadata["namespace"], &metadata["name"]].map(|text| text.as_str().unwrap_or_default());

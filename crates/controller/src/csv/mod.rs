@@ -16,12 +16,13 @@ use kube::runtime::controller::Action;
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::olm::ClusterServiceVersion;
+use crate::olm::{ClusterServiceVersion, unreadable};
 
 /// Brings an operator one phase further, or says why not. The status that is written leads here again.
 pub async fn reconcile(csv: Arc<ClusterServiceVersion>, cx: Arc<Context>) -> Result<Action, Error> {
     let namespace = csv.namespace().unwrap_or_default();
-    if !cx.acts_in(&namespace) || csv.is_copied() || csv.metadata.deletion_timestamp.is_some() {
+    let is_ours = cx.acts_in(&namespace) && !csv.is_copied() && unreadable(&*csv).is_none();
+    if !is_ours || csv.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
     if let Some(newer) = upgrade::newer(&cx.stores, &csv) {

@@ -111,6 +111,10 @@ fn refused(refusal: Refusal) -> Result<Next, Error> {
 /// Writes the Deployments, and the permissions where the group's targets are.
 async fn install(cx: &Context, csv: &ClusterServiceVersion, ready: &Ready) -> Result<Next, Error> {
     let Ready { installer, targets, .. } = ready;
+    if let Some(taken) = deployments::taken(&cx.stores, csv) {
+        let message = format!("{taken}, which this one does not replace. Remove one of the two");
+        return Ok(Next::new("Failed", "InstallComponentFailed", message));
+    }
     let client = client(cx, installer).await?;
     let mut written = lifted::write(cx, &client, csv, targets).await?;
     if written.is_ok() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::NAME;
 use crate::backoff::key;
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, WRITE_STATUS};
 use crate::olm::ClusterServiceVersion;
 
 use super::phase::Next;
@@ -47,7 +47,7 @@ pub(super) async fn write(cx: &Context, csv: &ClusterServiceVersion, next: &Next
     let params = PatchParams { field_manager: Some(NAME.to_owned()), ..PatchParams::default() };
     csvs.patch_status(&name, &params, &Patch::Merge(patch))
         .await
-        .map_err(Error::api("write the status of", format!("ClusterServiceVersion {namespace}/{name}")))?;
+        .map_err(Error::api(WRITE_STATUS, format!("ClusterServiceVersion {namespace}/{name}")))?;
     tell(cx, csv, next).await;
     Ok(())
 }

@@ -78,7 +78,7 @@ async fn keep_accounts(
         }
         let Ok(installer) = judge::installer(&cx.stores, namespace) else { continue };
         let client = phase::client(cx, &installer).await?;
-        let Some(kind) = cx.kinds.find(&cx.stores, &client, "", "v1", "ServiceAccount").await? else { continue };
+        let Some(kind) = cx.kinds.find(&cx.stores, &client, "", "v1", "ServiceAccount", &[]).await? else { continue };
         let object = json!({
             "apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {

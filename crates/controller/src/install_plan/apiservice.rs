@@ -5,11 +5,10 @@ use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-use crate::apply::{Kind, apply, create};
+use crate::apply::{Kind, apply, as_seen, create};
 use crate::context::Context;
-use crate::olm::{OWNER_LABEL, OWNER_NAMESPACE_LABEL};
 
-use super::crd::{Claim, is_within};
+use super::crd::Claim;
 use super::execute::Refused;
 
 /// Creates an APIService, or changes one that is the operator's.
@@ -20,7 +19,7 @@ pub(super) async fn carry_out(
     kind: &Kind,
     object: &Value,
 ) -> Result<DynamicObject, Refused> {
-    let Claim { namespace, operator, replaces } = claim;
+    let Claim { namespace, operator, .. } = claim;
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let csv = cx.stores.csv(namespace, operator);
     let declares = |csv: &crate::olm::ClusterServiceVersion| {
@@ -32,28 +31,60 @@ pub(super) async fn carry_out(
              {namespace}/{operator}"
         )));
     }
-    let is_ours = |service: &DynamicObject| {
-        let owner = service.labels().get(OWNER_LABEL);
-        service.labels().get(OWNER_NAMESPACE_LABEL).map(String::as_str) == Some(namespace)
-            && owner.is_some_and(|owner| owner == operator || Some(owner.as_str()) == replaces)
-    };
-    let mut is_there = false;
     let services: Api<DynamicObject> = Api::all_with(client.clone(), &kind.resource);
-    for service in services.list(&ListParams::default()).await? {
-        let same_group = service.data["spec"]["group"] == object["spec"]["group"];
-        if same_group && !is_ours(&service) {
-            return Err(Refused::Here(format!(
-                "brings APIService {name}, but {} is served by somebody else already (APIService {})",
-                object["spec"]["group"],
-                service.name_any()
-            )));
-        }
-        if service.name_any() == name {
-            if is_within(&object["spec"], &service.data["spec"]) {
-                return Ok(service);
-            }
-            is_there = true;
-        }
+    let there = services.list(&ListParams::default()).await?.items;
+    match may_serve(claim, object, &there)? {
+        None => Ok(create(&services, object).await?),
+        // Always written: the label has to name the version that brings it now, or the sweep would take it for a leftover.
+        Some(ours) => Ok(apply(client, kind, &as_seen(object, ours)).await?),
     }
-    if is_there { Ok(apply(client, kind, object).await?) } else { Ok(create(&services, object).await?) }
+}
+
+/// The APIService that would be changed, if there is one. Whatever has its name or its group must be the operator's.
+fn may_serve<'s>(
+    claim: Claim<'_>,
+    object: &Value,
+    there: &'s [DynamicObject],
+) -> Result<Option<&'s DynamicObject>, Refused> {
+    let (name, group) = (&object["metadata"]["name"], &object["spec"]["group"]);
+    let is_touched = |service: &&DynamicObject| service.name_any() == *name || service.data["spec"]["group"] == *group;
+    if let Some(other) = there.iter().filter(is_touched).find(|service| !claim.is_on(service)) {
+        return Err(Refused::Here(format!(
+            "brings APIService {name}, but {group} is served by somebody else already (APIService {})",
+            other.name_any()
+        )));
+    }
+    Ok(there.iter().find(|service| service.name_any() == *name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn service(name: &str, group: &str, owner: Option<&str>) -> DynamicObject {
+        let labels = owner.map(|owner| json!({"olm.owner": owner, "olm.owner.namespace": "team-a"}));
+        serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}, "spec": {"group": group}})).unwrap()
+    }
+
+    #[test]
+    fn what_has_its_name_or_its_group_must_be_the_operators() {
+        let claim = Claim { namespace: "team-a", operator: "op.v1", csv: None };
+        let brought = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
+        let there = [service("v1.apps", "apps", None), service("v1.x.io", "x.io", Some("op.v1"))];
+        let may = |object: &Value| may_serve(claim, object, &there).map(|found| found.map(|found| found.name_any()));
+        assert_eq!(may(&brought("v1.x.io", json!({"group": "x.io"}))).unwrap().as_deref(), Some("v1.x.io"));
+        assert_eq!(may(&brought("v1.y.io", json!({"group": "y.io"}))).unwrap(), None);
+        for taken in [
+            brought("v1.apps", json!({})),
+            brought("v1.apps", json!({"group": ""})),
+            brought("v1.apps", json!({"group": "y.io"})),
+            brought("v9.apps", json!({"group": "apps"})),
+        ] {
+            assert!(matches!(may(&taken), Err(Refused::Here(reason)) if reason.contains("somebody else")), "{taken}");
+        }
+        let stranger = Claim { namespace: "team-b", ..claim };
+        assert!(may_serve(stranger, &brought("v1.x.io", json!({"group": "x.io"})), &there).is_err());
+    }
 }

@@ -2,6 +2,7 @@
 //! interrupted is simply done again.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use crate::apply::apply;
 use crate::context::Context;
 use crate::error::{Error, api_reason, said};
-use crate::judge::Installer;
+use crate::judge::{self, Installer};
 use crate::olm::{
     self, ClusterServiceVersion, InstallPlan, OWNER_KIND_LABEL, OWNER_LABEL, OWNER_NAMESPACE_LABEL, csv_reference,
 };
@@ -47,8 +48,8 @@ pub(super) async fn may_run(
         if !step.is("apiextensions.k8s.io", "CustomResourceDefinition") || is_done(&planned.status) {
             continue;
         }
-        let replaces = replaced(prepared, &planned.resolving);
-        let claim = Claim { namespace, operator: &planned.resolving, replaces: replaces.as_deref() };
+        let csv = operator_of(cx, namespace, prepared, &planned.resolving);
+        let claim = Claim { namespace, operator: &planned.resolving, csv: csv.as_deref() };
         crd::may_write(cx, claim, &step.kind, &step.object).await.map_err(|refused| match refused {
             Refused::Here(reason) => Outcome::Retry(format!("{} {reason}", step.place)),
             Refused::Api(source) => Outcome::Retry(format!("{} could not be looked at: {}", step.place, said(&source))),
@@ -61,12 +62,20 @@ fn is_done(status: &str) -> bool {
     matches!(status, "Created" | "Present")
 }
 
-/// The version that an operator of the plan replaces.
-fn replaced(prepared: &[Prepared], operator: &str) -> Option<String> {
-    let csv = prepared.iter().find(|step| {
+/// The ClusterServiceVersion that a step belongs to: of the plan, or there already.
+fn operator_of(
+    cx: &Context,
+    namespace: &str,
+    prepared: &[Prepared],
+    operator: &str,
+) -> Option<Arc<ClusterServiceVersion>> {
+    let brought = prepared.iter().find(|step| {
         step.is(olm::GROUP, "ClusterServiceVersion") && step.object["metadata"]["name"].as_str() == Some(operator)
     });
-    Some(csv?.object["spec"]["replaces"].as_str()?.to_owned())
+    match brought {
+        Some(step) => serde_json::from_value(step.object.clone()).ok().map(Arc::new),
+        None => cx.stores.csv(namespace, operator),
+    }
 }
 
 /// Carries out what is not done yet.
@@ -84,6 +93,14 @@ pub(super) async fn run(
         if is_done(&planned.status) {
             continue;
         }
+        // What was judged is this account. The group may name another by now, or the account may be another of that name.
+        let is_same = |now: Installer| now.account == installer.account;
+        if !judge::installer(&cx.stores, namespace).is_ok_and(is_same) {
+            return Ok(Outcome::Retry(format!(
+                "{} was not carried out: the account of the OperatorGroup has changed meanwhile",
+                step.place
+            )));
+        }
         let operator = planned.resolving.clone();
         let client = match client(cx, installer, step.writer).await {
             Ok(client) => client,
@@ -92,8 +109,8 @@ pub(super) async fn run(
         };
         let owner = owners.uid(cx, namespace, &operator).await?;
         let object = owned(step, namespace, &operator, owner.as_deref());
-        let replaces = replaced(prepared, &operator);
-        let claim = Claim { namespace, operator: &operator, replaces: replaces.as_deref() };
+        let csv = operator_of(cx, namespace, prepared, &operator);
+        let claim = Claim { namespace, operator: &operator, csv: csv.as_deref() };
         match carry_out(cx, claim, &client, step, &object).await {
             Ok(written) => {
                 if step.is(olm::GROUP, "ClusterServiceVersion") {

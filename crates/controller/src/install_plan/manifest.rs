@@ -65,8 +65,10 @@ impl Manifests {
         }
         let properties: Properties = serde_json::from_str(text).unwrap_or_default();
         let bundle = self.bundles.get(&key).map(Vec::as_slice).unwrap_or_default();
-        Ok(find(bundle, namespace, step, &at, &properties.properties)
-            .ok_or_else(|| broken(format!("is not in {}, where its manifest should be", said(&at)))))
+        let found = find(bundle, namespace, step, &at, &properties.properties).map_err(broken);
+        Ok(found.and_then(|found| {
+            found.ok_or_else(|| broken(format!("is not in {}, where its manifest should be", said(&at))))
+        }))
     }
 }
 
@@ -110,17 +112,18 @@ async fn read(cx: &Context, namespace: &str, at: &Unpacked) -> Result<Result<Vec
 }
 
 /// The manifest of a step in its bundle, or what OLM makes of the ClusterServiceVersion's permissions.
-fn find(bundle: &[Value], namespace: &str, step: &Step, at: &Unpacked, properties: &str) -> Option<Value> {
-    let csv = bundle.iter().find(|object| object["kind"] == "ClusterServiceVersion")?;
+fn find(
+    bundle: &[Value],
+    namespace: &str,
+    step: &Step,
+    at: &Unpacked,
+    properties: &str,
+) -> Result<Option<Value>, String> {
+    let Some(csv) = bundle.iter().find(|object| object["kind"] == "ClusterServiceVersion") else { return Ok(None) };
     let wanted = &step.resource;
     let kind = if wanted.kind == "BundleSecret" { "Secret" } else { &wanted.kind };
     if kind == "ClusterServiceVersion" {
-        let mut csv = csv.clone();
-        csv["spec"]["replaces"] = json!(at.replaces);
-        if !properties.is_empty() {
-            csv["metadata"]["annotations"][PROPERTIES] = json!(properties);
-        }
-        return Some(csv);
+        return completed(csv, at, properties).map(Some);
     }
     let is_it = |object: &&Value| {
         let api_version = object["apiVersion"].as_str().unwrap_or_default();
@@ -130,7 +133,22 @@ fn find(bundle: &[Value], namespace: &str, step: &Step, at: &Unpacked, propertie
             && (group, version) == (&wanted.group, &wanted.version)
     };
     let brought = bundle.iter().find(is_it).cloned();
-    brought.or_else(|| generated::find(csv, namespace, kind, &wanted.name))
+    Ok(brought.or_else(|| generated::find(csv, namespace, kind, &wanted.name)))
+}
+
+/// The ClusterServiceVersion of a bundle, with what the reference to it says.
+fn completed(csv: &Value, at: &Unpacked, properties: &str) -> Result<Value, String> {
+    // Anybody may have written it, and setting a field of what has no fields panics.
+    let parts = [&csv["spec"], &csv["metadata"], &csv["metadata"]["annotations"]];
+    if !parts.iter().all(|part| part.is_object() || part.is_null()) {
+        return Err("has a manifest whose spec, metadata or annotations are no object".to_owned());
+    }
+    let mut csv = csv.clone();
+    csv["spec"]["replaces"] = json!(at.replaces);
+    if !properties.is_empty() {
+        csv["metadata"]["annotations"][PROPERTIES] = json!(properties);
+    }
+    Ok(csv)
 }
 
 #[cfg(test)]
@@ -143,6 +161,21 @@ mod tests {
         assert_eq!(parse(" {\"kind\": \"Role\"}").unwrap()["kind"], "Role");
         for text in ["{", "[1]", "just words", "{\"a\": 1}}", "a: [1", "a: 1\n---\nb: 2\n"] {
             assert!(parse(text).unwrap_err().starts_with("has a"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bundle_whose_operator_has_no_fields_is_broken() {
+        let at = Unpacked { name: "bundle".into(), namespace: "team-a".into(), replaces: String::new() };
+        assert!(completed(&json!({"kind": "ClusterServiceVersion"}), &at, "{}").is_ok());
+        for csv in [
+            json!({"spec": "x"}),
+            json!({"spec": []}),
+            json!({"metadata": "x"}),
+            json!({"metadata": {"annotations": "x"}}),
+            json!({"metadata": {"annotations": 1}}),
+        ] {
+            assert!(completed(&csv, &at, "{}").unwrap_err().contains("are no object"), "{csv}");
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::NAME;
 use crate::backoff::key;
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, WRITE_STATUS};
 use crate::olm::{AccountRef, InstallPlan, InstallPlanCondition, InstallPlanSummary};
 use crate::scoped::Account;
 
@@ -163,7 +163,7 @@ async fn patch(cx: &Context, plan: &mut InstallPlan, mut status: Value) -> Resul
     let written = plans
         .patch_status(&name, &params, &Patch::Merge(body))
         .await
-        .map_err(Error::api("write the status of", format!("InstallPlan {namespace}/{name}")))?;
+        .map_err(Error::api(WRITE_STATUS, format!("InstallPlan {namespace}/{name}")))?;
     plan.metadata.resource_version = written.metadata.resource_version;
     Ok(())
 }

@@ -4,7 +4,7 @@ use bounds::group::Targets;
 use bounds::workload::is_workload;
 use serde_json::{Value, json};
 
-use crate::apply::{self, Kind, is_object_name};
+use crate::apply::{Kind, is_object_name};
 use crate::context::Context;
 use crate::csv::lifted;
 use crate::error::Error;
@@ -61,8 +61,7 @@ pub(super) async fn prepare(
             Err(Trouble::Later(reason)) => return Ok(Err(Outcome::Retry(format!("{place} {reason}")))),
         }
     }
-    let brought: Vec<CrdSummary> =
-        objects.iter().filter_map(|(_, _, object)| serde_json::from_value(object.clone()).ok()).collect();
+    let brought: Vec<CrdSummary> = objects.iter().filter_map(|(_, _, object)| definition(object)).collect();
     let mut prepared = Vec::new();
     for (place, step, object) in objects {
         match check(cx, installer, namespace, step, object, &brought).await? {
@@ -74,6 +73,12 @@ pub(super) async fn prepare(
         }
     }
     Ok(Ok(prepared))
+}
+
+/// The definition that a step brings, if it brings one.
+fn definition(object: &Value) -> Option<CrdSummary> {
+    let is_it = object["apiVersion"] == "apiextensions.k8s.io/v1" && object["kind"] == "CustomResourceDefinition";
+    is_it.then(|| serde_json::from_value(object.clone()).ok())?
 }
 
 /// What the account has to be able to write.
@@ -116,14 +121,10 @@ async fn check(
         Ok(identity) => identity,
         Err(reason) => return Ok(Err(reason)),
     };
-    if let Err(reason) = is_allowed(installer, namespace, &group, &kind, &object) {
+    if let Err(reason) = is_allowed(installer, namespace, &step.resolving, &group, &kind, &object) {
         return Ok(Err(reason));
     }
-    let by_plan = brought.iter().find_map(|crd| apply::defined_by(crd, &group, &version, &kind));
-    let found = match by_plan {
-        Some(kind) => Some(kind),
-        None => cx.kinds.find(&cx.stores, &cx.own.0, &group, &version, &kind).await?,
-    };
+    let found = cx.kinds.find(&cx.stores, &cx.own.0, &group, &version, &kind, brought).await?;
     let Some(found) = found else {
         return Ok(Err(format!(
             "brings {kind:?} of {group}/{version}, a kind that the API server does not serve and that the plan does not define"
@@ -155,7 +156,14 @@ fn identity(step: &Step, object: &Value) -> Result<(String, String, String), Str
 }
 
 /// Whether a plan of this namespace may bring this at all, whoever writes it.
-fn is_allowed(installer: &Installer, namespace: &str, group: &str, kind: &str, object: &Value) -> Result<(), String> {
+fn is_allowed(
+    installer: &Installer,
+    namespace: &str,
+    resolving: &str,
+    group: &str,
+    kind: &str,
+    object: &Value,
+) -> Result<(), String> {
     let own = object["metadata"]["namespace"].as_str().unwrap_or_default();
     if !own.is_empty() && own != namespace {
         return Err(format!(
@@ -176,6 +184,14 @@ fn is_allowed(installer: &Installer, namespace: &str, group: &str, kind: &str, o
         ("", "ServiceAccount") if bounds_it => {
             Err(format!("brings ServiceAccount {name}, which bounds the plan itself: it is the administrator's"))
         }
+        ("", "Secret") if object["type"] == "kubernetes.io/service-account-token" => Err(
+            "brings a Secret of type kubernetes.io/service-account-token: it would hold a token that never ends, of any \
+             account of the namespace. Mount a projected token instead"
+                .to_owned(),
+        ),
+        (olm::GROUP, "ClusterServiceVersion") if name != resolving => Err(format!(
+            "brings ClusterServiceVersion {name:?} for another operator ({resolving:?}): what bounds it goes by its own name"
+        )),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => object["subjects"]
             .as_array()
             .into_iter()
@@ -183,16 +199,29 @@ fn is_allowed(installer: &Installer, namespace: &str, group: &str, kind: &str, o
             .try_for_each(|subject| is_own_subject(namespace, subject)),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             let webhook = &object["spec"]["conversion"]["webhook"]["clientConfig"];
-            serves_from(namespace, webhook, &webhook["service"])
+            serves_from(namespace, webhook, &webhook["service"])?;
+            let spec = &object["spec"];
+            is_called(name, &[&spec["names"]["plural"], &spec["group"]])
         }
         ("apiregistration.k8s.io", "APIService") => {
             serves_from(namespace, &object["spec"], &object["spec"]["service"])?;
             if object["spec"]["service"].is_null() {
                 return Err("brings an APIService without spec.service: those are the API server's own".to_owned());
             }
-            Ok(())
+            is_called(name, &[&object["spec"]["version"], &object["spec"]["group"]])
         }
         _ => Ok(()),
+    }
+}
+
+/// Some objects must be called by what they hold. One that says less would be merged into whatever has that name.
+fn is_called(name: &str, parts: &[&Value]) -> Result<(), String> {
+    let parts: Vec<&str> = parts.iter().filter_map(|part| part.as_str()).filter(|part| !part.is_empty()).collect();
+    match parts.as_slice() {
+        [first, second] if format!("{first}.{second}") == name => Ok(()),
+        _ => Err(format!(
+            "has a spec that does not belong to its name {name:?}: they must agree, and nothing may be left out"
+        )),
     }
 }
 
@@ -250,7 +279,11 @@ fn finished(namespace: &str, kind: Kind, mut object: Value) -> Result<(Kind, Val
     if !metadata.get("labels").is_some_and(Value::is_object) {
         metadata.insert("labels".to_owned(), json!({}));
     }
-    metadata["labels"][MANAGED_LABEL] = json!("true");
+    if let Some(labels) = metadata["labels"].as_object_mut() {
+        // They say whose an object is, so only the controller writes them.
+        labels.retain(|key, _| !key.starts_with("olm."));
+        labels.insert(MANAGED_LABEL.to_owned(), json!("true"));
+    }
     Ok((kind, object))
 }
 
@@ -269,7 +302,7 @@ mod tests {
     fn allowed(object: &Value) -> Result<(), String> {
         let api_version = object["apiVersion"].as_str().unwrap();
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        is_allowed(&installer(), "team-a", group, object["kind"].as_str().unwrap(), object)
+        is_allowed(&installer(), "team-a", "op.v1", group, object["kind"].as_str().unwrap(), object)
     }
 
     #[test]
@@ -327,18 +360,80 @@ mod tests {
     fn the_api_server_is_made_to_call_services_of_the_namespace_only() {
         let service = |namespace: &str| {
             json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.x.io"},
-                   "spec": {"service": {"name": "s", "namespace": namespace}}})
+                   "spec": {"group": "x.io", "version": "v1", "service": {"name": "s", "namespace": namespace}}})
         };
         assert_eq!(allowed(&service("team-a")), Ok(()));
         assert!(allowed(&service("team-b")).is_err());
         let crd = |config: Value| {
             allowed(&json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                           "metadata": {"name": "c"},
-                           "spec": {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": config}}}}))
+                           "metadata": {"name": "cs.x.io"},
+                           "spec": {"group": "x.io", "names": {"plural": "cs"}, "conversion": {"strategy": "Webhook", "webhook": {"clientConfig": config}}}}))
         };
         assert_eq!(crd(json!({"service": {"name": "s", "namespace": "team-a"}})), Ok(()));
         assert!(crd(json!({"service": {"name": "s", "namespace": "team-b"}})).is_err());
         assert!(crd(json!({"url": "https://169.254.169.254/"})).is_err());
+    }
+
+    #[test]
+    fn definitions_and_api_services_say_what_they_are_called_by() {
+        let service = |name: &str, spec: Value| {
+            let mut object = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+                                    "metadata": {"name": name}, "spec": spec});
+            object["spec"]["service"] = json!({"name": "s", "namespace": "team-a"});
+            allowed(&object)
+        };
+        assert_eq!(service("v1.x.io", json!({"group": "x.io", "version": "v1"})), Ok(()));
+        for (name, spec) in [
+            ("v1.apps", json!({"version": "v1"})),
+            ("v1.apps", json!({"group": "apps"})),
+            ("v1.apps", json!({"group": "x.io", "version": "v1"})),
+            ("v1.", json!({"group": "", "version": "v1"})),
+            ("v1.apps", json!({"group": ["apps"], "version": "v1"})),
+        ] {
+            assert!(service(name, spec.clone()).unwrap_err().contains("does not belong to its name"), "{name} {spec}");
+        }
+        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                         "metadata": {"name": "as.x.io"}, "spec": {"group": "x.io", "names": {"plural": "bs"}}});
+        assert!(allowed(&crd).is_err());
+    }
+
+    #[test]
+    fn only_a_definition_defines_a_kind() {
+        let object = |api_version: &str, kind: &str| {
+            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"},
+                   "spec": {"group": "x.io", "names": {"kind": "X", "plural": "xs"}, "versions": []}})
+        };
+        assert!(definition(&object("apiextensions.k8s.io/v1", "CustomResourceDefinition")).is_some());
+        assert!(definition(&object("x.io/v1", "CustomResourceDefinition")).is_none());
+        assert!(definition(&object("apiextensions.k8s.io/v1", "Widget")).is_none());
+    }
+
+    #[test]
+    fn no_secret_holds_the_token_of_an_account() {
+        let secret = |kind: &str| {
+            allowed(&json!({"apiVersion": "v1", "kind": "Secret", "type": kind, "metadata": {"name": "s",
+                            "annotations": {"kubernetes.io/service-account.name": "installer"}}}))
+        };
+        assert!(secret("kubernetes.io/service-account-token").unwrap_err().contains("never ends"));
+        assert_eq!(secret("Opaque"), Ok(()));
+    }
+
+    #[test]
+    fn an_operator_comes_under_its_own_name() {
+        let csv = |name: &str| {
+            allowed(&json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+                            "metadata": {"name": name}}))
+        };
+        assert_eq!(csv("op.v1"), Ok(()));
+        assert!(csv("other.v1").unwrap_err().contains("for another operator"));
+    }
+
+    #[test]
+    fn labels_that_say_whose_an_object_is_are_not_the_manifests() {
+        let object = json!({"metadata": {"name": "x", "labels": {"olm.owner": "other.v1", "app": "x"}}});
+        let resource = kube::api::ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+        let (_, made) = finished("team-a", Kind { resource, namespaced: true }, object).unwrap();
+        assert_eq!(made["metadata"]["labels"], json!({"app": "x", "olm.managed": "true"}));
     }
 
     #[test]

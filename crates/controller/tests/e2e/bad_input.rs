@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::Test;
-use crate::fixtures::{plan, rule, step, tenant, user};
+use crate::fixtures::{Operator, plan, rule, step, tenant, user};
 use crate::world::World;
 
 pub(crate) const TESTS: &[(&str, Test)] =
@@ -78,7 +78,7 @@ fn named_and_nothing_written(world: &World) {
             "call a Service of namespace \"kube-system\"",
         ),
     ];
-    for (name, broken, words) in cases {
+    for (name, broken, words) in cases.into_iter().chain(hostile(world, &ns)) {
         let good =
             |name: &str| step("op.v1", &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}));
         plan(world, &ns, name, &[good("before"), broken, good("after")]);
@@ -108,4 +108,47 @@ fn named_and_nothing_written(world: &World) {
         status["message"]
     );
     assert!(world.get("ConfigMap", &ns, "never").is_none());
+}
+
+/// What somebody would try who wants more than the account holds.
+fn hostile(world: &World, ns: &str) -> Vec<(&'static str, Value, &'static str)> {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "no-fields", "namespace": ns},
+                     "data": {"csv.yaml": "{\"kind\": \"ClusterServiceVersion\", \"spec\": \"x\"}"}});
+    world.apply(&[map]);
+    let mut unpacked = step("op.v1", &Operator::new(ns, "op.v1").csv());
+    let reference = json!({"kind": "ConfigMap", "name": "no-fields", "namespace": ns, "catalogSourceName": "catalog",
+                           "catalogSourceNamespace": ns, "replaces": "", "properties": ""});
+    unpacked["resource"]["manifest"] = json!(reference.to_string());
+    vec![
+        (
+            "merged-api-service",
+            step(
+                "op.v1",
+                &json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.apps"},
+                        "spec": {"version": "v1", "insecureSkipTLSVerify": true, "service": {"name": "s", "namespace": ns}}}),
+            ),
+            "does not belong to its name \"v1.apps\"",
+        ),
+        (
+            "not-a-definition",
+            step(
+                "op.v1",
+                &json!({"apiVersion": "gizmos.example.com/v1", "kind": "Gizmo", "metadata": {"name": "g"},
+                        "spec": {"group": "gizmos.example.com", "names": {"kind": "Gizmo", "plural": "gizmos?x="},
+                                 "versions": [{"name": "v1", "served": true}]}}),
+            ),
+            "a kind that the API server does not serve",
+        ),
+        (
+            "token",
+            step(
+                "op.v1",
+                &json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+                        "metadata": {"name": "t", "annotations": {"kubernetes.io/service-account.name": "installer"}}}),
+            ),
+            "a token that never ends",
+        ),
+        ("other-operator", step("trusted.v1", &Operator::new(ns, "op.v1").csv()), "for another operator"),
+        ("no-fields", unpacked, "are no object"),
+    ]
 }

@@ -26,6 +26,10 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("plan::permissions_reach_the_targets_as_the_account_and_go_with_the_operator", targets),
     ("plan::a_step_that_is_refused_is_named_and_tried_again_until_it_is_not", refused),
     ("plan::a_plan_that_is_not_approved_waits", not_approved),
+    ("plan::of_two_operators_with_one_deployment_the_first_keeps_it", two_operators),
+    ("plan::a_time_that_cannot_be_read_does_not_hide_the_account_of_a_group", unreadable_time),
+    ("plan::an_account_that_is_taken_away_is_not_used_to_the_end", swapped_account),
+    ("plan::what_cannot_be_removed_does_not_keep_the_rest", one_stays),
     ("plan::nothing_is_asked_when_nothing_changes", no_polling),
 ];
 
@@ -300,6 +304,26 @@ fn foreign_definition(world: &World) {
     olms["spec"]["names"]["shortNames"] = json!(["mine"]);
     plan(world, &second, "olm", &[step("thief.v1", &olms)]);
     says("olm", "which no operator has brought");
+    // Nor by saying so of what was there before any operator.
+    let claimed = world.get("ClusterServiceVersion", &second, "thief.v1").unwrap();
+    let mut owned = claimed["spec"]["customresourcedefinitions"]["owned"].clone();
+    owned
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "operatorgroups.operators.coreos.com", "version": "v1", "kind": "OperatorGroup"}));
+    world.patch(
+        "ClusterServiceVersion",
+        &second,
+        "thief.v1",
+        &json!({"spec": {"customresourcedefinitions": {"owned": owned}}}),
+    );
+    plan(world, &second, "olm-claimed", &[step("thief.v1", &olms)]);
+    says("olm-claimed", "which no operator has brought");
+    // What is new has to be the operator's by its own words.
+    let undeclared = Operator { namespace: format!("{second}-more"), ..operator.clone() };
+    plan(world, &second, "undeclared", &[step("thief.v1", &undeclared.crd())]);
+    says("undeclared", "is not among the spec.customresourcedefinitions.owned");
+    assert!(world.get("CustomResourceDefinition", "", &undeclared.crd_name()).is_none());
     let after = world.get("CustomResourceDefinition", "", &operator.crd_name()).unwrap();
     assert_eq!(before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);
 
@@ -317,6 +341,103 @@ fn foreign_definition(world: &World) {
     steps[1] = step("op.v2", &changed);
     plan(world, &first, "add", &steps);
     world.phase("InstallPlan", &first, "add", "Complete");
+    // The next version brings the same, and owns it from then on.
+    let replaces = Some("op.v2".to_owned());
+    let last = Operator { name: "op.v3".to_owned(), replaces, ..operator.clone() };
+    let mut steps = last.steps();
+    steps[1] = step("op.v3", &changed);
+    plan(world, &first, "same", &steps);
+    world.phase("InstallPlan", &first, "same", "Complete");
+    let after = world.get("CustomResourceDefinition", "", &operator.crd_name()).unwrap();
+    assert_eq!(after["metadata"]["labels"]["olm.owner"], "op.v3");
+}
+
+fn two_operators(world: &World) {
+    let ns = tenant(world, "plan-two");
+    let first = Operator::new(&ns, "op.v1");
+    plan(world, &ns, "first", &first.steps());
+    world.phase("ClusterServiceVersion", &ns, "op.v1", "Succeeded");
+    let before = world.get("Deployment", &ns, "op").unwrap();
+    let second = Operator::new(&ns, "other.v1");
+    plan(world, &ns, "second", &second.steps());
+    let status = world.phase("ClusterServiceVersion", &ns, "other.v1", "Failed");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.contains("Deployment plan-two/op belongs to ClusterServiceVersion op.v1"), "{message}");
+    world.quiet(&ns);
+    let after = world.get("Deployment", &ns, "op").unwrap();
+    assert_eq!(before["metadata"]["generation"], after["metadata"]["generation"]);
+    assert_eq!(after["metadata"]["labels"]["olm.owner"], "op.v1");
+    world.delete("ClusterServiceVersion", &ns, "op.v1");
+    world.phase("ClusterServiceVersion", &ns, "other.v1", "Succeeded");
+}
+
+fn swapped_account(world: &World) {
+    let ns = tenant(world, "plan-swapped");
+    world.apply(&[account(&ns, "next")]);
+    let map =
+        |number: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c-{number}")}});
+    let steps: Vec<Value> = (0..400).map(|number| step("op.v1", &map(number))).collect();
+    plan(world, &ns, "install", &steps);
+    world.until("the first step", || world.get("ConfigMap", &ns, "c-0"));
+    world.apply(&[group(&ns, Some("next"))]);
+    let status = world.status("InstallPlan", &ns, "install", |status| {
+        let is_refused = |text: &str| text.contains("more than ServiceAccount plan-swapped/next allows");
+        status["phase"] == "Complete" || status["message"].as_str().is_some_and(is_refused)
+    });
+    assert_eq!(status["phase"], "Installing", "carried out to the end with the account that was taken away");
+    assert!(world.get("ConfigMap", &ns, "c-399").is_none());
+}
+
+fn one_stays(world: &World) {
+    let ns = tenant(world, "plan-stays");
+    let more = json!([
+        rule("", "nodes", &["get"]),
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles", "clusterrolebindings"], "verbs": ["create", "patch"]},
+    ]);
+    world.apply(&grant_everywhere(&ns, "installer", "plan-stays-more", &more));
+    let mut operator = Operator::new(&ns, "op.v1");
+    operator.cluster_rules = json!([rule("", "nodes", &["get"])]);
+    plan(world, &ns, "install", &operator.steps());
+    world.phase("ClusterServiceVersion", &ns, "op.v1", "Succeeded");
+    let name = "plan-stays-op.v1";
+    // A finalizer would not refuse; a policy does.
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "plan-stays"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{"apiGroups": ["rbac.authorization.k8s.io"], "apiVersions": ["v1"],
+                "operations": ["DELETE"], "resources": ["clusterrolebindings"], "resourceNames": [name, "plan-stays-probe"]}]},
+            "validations": [{"expression": "false", "message": "it stays", "reason": "Invalid"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "plan-stays"},
+        "spec": {"policyName": "plan-stays", "validationActions": ["Deny"]},
+    });
+    let mut probe = world.get("ClusterRoleBinding", "", name).unwrap();
+    probe["metadata"] = json!({"name": "plan-stays-probe"});
+    world.apply(&[policy, binding]);
+    world.until("the policy", || {
+        world.apply(&[probe.clone()]);
+        world.try_delete("ClusterRoleBinding", "", "plan-stays-probe").is_err().then_some(())
+    });
+    world.delete("ClusterServiceVersion", &ns, "op.v1");
+    world.until("the role is gone", || world.get("ClusterRole", "", name).is_none().then_some(()));
+    assert!(world.get("ClusterRoleBinding", "", name).is_some(), "the test refuses nothing");
+    world.delete("ValidatingAdmissionPolicyBinding", "", "plan-stays");
+    world.until("the binding is gone", || world.get("ClusterRoleBinding", "", name).is_none().then_some(()));
+}
+
+fn unreadable_time(world: &World) {
+    let ns = tenant(world, "plan-time");
+    let condition = json!([{"type": "Odd", "status": "True", "reason": "Odd", "message": "",
+                            "lastTransitionTime": "2024-01-01T00:00:00+99:99"}]);
+    world.patch_status("OperatorGroup", &ns, "og", &json!({"conditions": condition}));
+    world.apply(&[account(&ns, "next"), group(&ns, Some("next"))]);
+    world.status("OperatorGroup", &ns, "og", |status| status["serviceAccountRef"]["name"] == "next");
+    plan(world, &ns, "install", &Operator::new(&ns, "op.v1").steps());
+    world.status("InstallPlan", &ns, "install", |status| {
+        status["message"].as_str().is_some_and(|text| text.contains("more than ServiceAccount plan-time/next allows"))
+    });
 }
 
 fn not_approved(world: &World) {

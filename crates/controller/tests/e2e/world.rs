@@ -219,9 +219,13 @@ impl World {
     }
 
     pub(crate) fn delete(&self, kind: &str, namespace: &str, name: &str) {
-        let api = self.api(kind, namespace);
-        self.runtime.block_on(api.delete(name, &DeleteParams::default())).unwrap();
+        self.try_delete(kind, namespace, name).unwrap();
         self.until("it is gone", || self.get(kind, namespace, name).is_none().then_some(()));
+    }
+
+    pub(crate) fn try_delete(&self, kind: &str, namespace: &str, name: &str) -> Result<(), kube::Error> {
+        let api = self.api(kind, namespace);
+        self.runtime.block_on(api.delete(name, &DeleteParams::default())).map(drop)
     }
 
     /// The object as JSON, if it exists.
