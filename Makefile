@@ -117,7 +117,7 @@ controller-bench: toolchain ## Print what the controller takes for 1,000 groups 
 .PHONY: derive-tests
 derive-tests: ## derive proven minimal: real operators on a real API server (needs Go and the corpus)
 	@if command -v go >/dev/null && command -v kubectl >/dev/null && [ -n "$(CORPUS)" ]; then \
-	  echo "==> 26 operators with exactly what derive prints, and without each single permission of it"; \
+	  echo "==> 25 operators with exactly what derive prints, and without each single permission of it"; \
 	  cargo test --locked --workspace --test derive -- --ignored --nocapture; \
 	else \
 	  echo "NOT RUN: Go, kubectl and the corpus of real operators (CORPUS=…) are needed to prove that derive is minimal."; \

@@ -73,7 +73,7 @@ mod tests {
         let claim = Claim { namespace: "team-a", operator: "op.v1", csv: None };
         let brought = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
         let there = [service("v1.apps", "apps", None), service("v1.x.io", "x.io", Some("op.v1"))];
-        let may = |object: &Value| may_serve(claim, object, &there).map(|found| found.map(|found| found.name_any()));
+        let may = |object: &Value| may_serve(claim, object, &there).map(|found| found.map(ResourceExt::name_any));
         assert_eq!(may(&brought("v1.x.io", json!({"group": "x.io"}))).unwrap().as_deref(), Some("v1.x.io"));
         assert_eq!(may(&brought("v1.y.io", json!({"group": "y.io"}))).unwrap(), None);
         for taken in [

@@ -257,7 +257,7 @@ pub(crate) mod tests {
         gnu.sparse[0].numbytes = *b"00000000000\0";
         header.set_cksum();
         let mut builder = tar::Builder::new(Vec::new());
-        builder.append(&header, std::io::empty()).unwrap();
+        builder.append(&header, io::empty()).unwrap();
         let layer = read(&builder.into_inner().unwrap(), Compression::None, &mut Budget::default()).unwrap();
         assert_eq!(layer.added, [("manifests/a.yaml".to_owned(), Node::Special("a sparse file"))]);
     }

@@ -46,7 +46,7 @@ enum Mode {
 
 /// Real operators, and how each is installed: with and without cluster permissions, with webhooks of each type, with several
 /// accounts, with what other operators must bring.
-const OPERATORS: [(&str, Mode); 24] = [
+const OPERATORS: [(&str, Mode); 23] = [
     ("anchore-engine", Mode::All),
     ("apicast-community-operator", Mode::All),
     ("argocd-operator", Mode::All),
@@ -63,7 +63,6 @@ const OPERATORS: [(&str, Mode); 24] = [
     ("mitos", Mode::All),
     ("nexus-operator", Mode::Own),
     ("nfd-operator", Mode::All),
-    ("nsm-operator-registry", Mode::Own),
     ("parseable-operator", Mode::Multi),
     ("postgres-operator", Mode::Own),
     ("registry-operator", Mode::All),
