@@ -24,8 +24,10 @@ YAML
 }
 # write WHO NAME EXTENSION [OPERATION]
 write() { local who=$1; shift; configuration "$@" | kubectl apply --server-side --as "$who" --field-manager smoke -f -; }
-# refusing: the policy's binding is in force. The API server takes a moment to see it.
-refusing() { says "may not register" write "$olm" probe nobody-listed; }
+# refusing: the policy's binding is in force. The API server takes a moment to see it; a probe that came too early must not
+# stay, for what is there may be written again unchanged.
+refusing() { says "may not register" probe; }
+probe() { configuration probe nobody-listed | kubectl apply --server-side --dry-run=server --as "$olm" --field-manager smoke -f -; }
 
 kubectl create namespace kubewarden >/dev/null
 # OLM v1 writes everything with cluster-admin; without it RBAC would refuse first.
