@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use granit_parser::{Event, Parser, ScalarStyle, Span, StructureStyle};
+use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StructureStyle};
 
 /// A value, and where it is written.
 #[derive(Debug)]
@@ -90,10 +90,10 @@ impl Node {
 
     /// The value at the end of a way of keys and positions.
     #[must_use]
-    pub fn at(&self, way: &[&str]) -> Option<&Node> {
+    pub fn at<S: AsRef<str>>(&self, way: &[S]) -> Option<&Node> {
         way.iter().try_fold(self, |node, step| match &node.content {
-            Content::Sequence(items) => items.get(step.parse::<usize>().ok()?),
-            _ => node.get(step),
+            Content::Sequence(items) => items.get(step.as_ref().parse::<usize>().ok()?),
+            _ => node.get(step.as_ref()),
         })
     }
 
@@ -108,14 +108,22 @@ impl Node {
 
 /// The documents of a text, in order; empty ones are left out, as [`crate::documents::parse`] does.
 pub fn parse(text: &str) -> Result<Vec<Node>, Broken> {
+    match up_to_error(text) {
+        (documents, None) => Ok(documents),
+        (_, Some(broken)) => Err(broken),
+    }
+}
+
+/// The documents that come before the place where a text breaks off, and that place.
+#[must_use]
+pub fn up_to_error(text: &str) -> (Vec<Node>, Option<Broken>) {
     let mut documents = Vec::new();
     let mut open: Vec<Open> = Vec::new();
     for next in Parser::new_from_str(text) {
-        let (event, span) = next.map_err(|error| Broken {
-            line: error.marker().line(),
-            column: error.marker().col() + 1,
-            reason: error.info().clone(),
-        })?;
+        let (event, span) = match next {
+            Ok(next) => next,
+            Err(error) => return (documents, Some(Broken::new(&error))),
+        };
         let done = match event {
             Event::MappingStart(style, anchor, _) => {
                 open.push(Open::new(&span, anchor, true, style == StructureStyle::Flow));
@@ -140,7 +148,14 @@ pub fn parse(text: &str) -> Result<Vec<Node>, Broken> {
             (None, _) => {}
         }
     }
-    Ok(documents)
+    (documents, None)
+}
+
+impl Broken {
+    fn new(error: &ScanError) -> Self {
+        let marker = error.marker();
+        Broken { line: marker.line(), column: marker.col() + 1, reason: error.info().clone() }
+    }
 }
 
 fn node(span: &Span, content: Content) -> Node {

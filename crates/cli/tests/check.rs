@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod fixture;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -11,6 +13,7 @@ use std::process::{Command, Stdio};
 use bounds::compact::compact;
 use bounds::covers::Index;
 use bounds::rule::Rule;
+use fixture::files;
 use flate2::write::GzEncoder;
 use operator_bounds::documents;
 use serde_json::{Value, json};
@@ -52,17 +55,6 @@ fn check(directory: &Path, arguments: &[&str]) -> Outcome {
     let mut command = Command::new(binary());
     command.current_dir(directory).arg("check").args(arguments);
     run(command)
-}
-
-/// A directory with these files in it.
-fn files(files: &[(&str, &str)]) -> TempDir {
-    let directory = TempDir::new().unwrap();
-    for (name, content) in files {
-        let path = directory.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-    directory
 }
 
 fn example(name: &str) -> String {

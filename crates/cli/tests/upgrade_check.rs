@@ -2,28 +2,20 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod fixture;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use fixture::files;
 use serde_json::Value;
-use tempfile::TempDir;
 
 fn run(directory: &Path, arguments: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_operator-bounds"));
     let output: Output = command.current_dir(directory).arg("upgrade-check").args(arguments).output().unwrap();
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
     (output.status.code().unwrap(), text)
-}
-
-fn repository(files: &[(&str, &str)]) -> TempDir {
-    let directory = TempDir::new().unwrap();
-    for (name, content) in files {
-        let path = directory.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-    directory
 }
 
 const WITH: &str = "# team a\napiVersion: olm.operatorframework.io/v1\nkind: ClusterExtension\nmetadata:\n  name: foo\nspec:\n  \
@@ -51,7 +43,7 @@ fn a_removed_field_is_in_the_way_upward_and_a_missing_one_downward() {
         (WITH, "4.22", 0, "note: ClusterExtension foo: 4.22 ignores spec.serviceAccount"),
         (WITHOUT, "tech-preview", 0, "0 in the way of tech-preview"),
     ] {
-        let repository = repository(&[("a.yaml", text)]);
+        let repository = files(&[("a.yaml", text)]);
         let (exit, said) = run(repository.path(), &["--to", to, "a.yaml"]);
         assert_eq!(exit, code, "{to}: {said}");
         assert!(said.contains(words), "{to}: {said}");
@@ -60,7 +52,7 @@ fn a_removed_field_is_in_the_way_upward_and_a_missing_one_downward() {
 
 #[test]
 fn leaving_tech_preview_is_told() {
-    let repository = repository(&[("a.yaml", WITHOUT)]);
+    let repository = files(&[("a.yaml", WITHOUT)]);
     let (exit, said) = run(repository.path(), &["--from", "tech-preview", "--to", "4.20", "."]);
     assert_eq!(exit, 1, "{said}");
     assert!(said.contains("it runs as its synthetic user, which 4.20 does not have"), "{said}");
@@ -75,7 +67,7 @@ fn fixing_changes_the_field_and_no_other_byte_and_then_nothing_is_in_the_way() {
                 \"ClusterExtension\", \"metadata\": {\"name\": \"bar\"}, \"spec\": {\"serviceAccount\": {\"name\": \"x\"}, \"namespace\": \"n\"}}]}\n";
     let other = "apiVersion: v1\nkind:   ConfigMap\nmetadata: {name: 'ClusterExtension'}\n---\n";
     let repository =
-        repository(&[("deep/a.yaml", &format!("{other}{WITH}")), ("b.json", list), ("c.yaml", "not: [ yaml\n")]);
+        files(&[("deep/a.yaml", &format!("{other}{WITH}")), ("b.json", list), ("c.yaml", "not: [ yaml\n")]);
     let (exit, said) = run(repository.path(), &["--to", "4.23", "--fix", "."]);
     assert_eq!(exit, 0, "{said}");
     assert!(said.contains("2 fixed"), "{said}");
@@ -94,7 +86,7 @@ fn fixing_changes_the_field_and_no_other_byte_and_then_nothing_is_in_the_way() {
 fn what_cannot_be_read_is_named_and_nobody_can_tell() {
     let template = "apiVersion: olm.operatorframework.io/v1\nkind: ClusterExtension\nspec: {{- toYaml .Values.spec | nindent 2 }}\n";
     let repository =
-        repository(&[("templates/a.yaml", template), ("other.yaml", "{{ if .Values.x }}\n"), ("b.yaml", WITHOUT)]);
+        files(&[("templates/a.yaml", template), ("other.yaml", "{{ if .Values.x }}\n"), ("b.yaml", WITHOUT)]);
     let (exit, said) = run(repository.path(), &["--to", "4.23", "."]);
     assert_eq!(exit, 2, "{said}");
     assert!(said.contains("templates/a.yaml:3:") && said.contains("if it is a template"), "{said}");
@@ -108,7 +100,7 @@ fn what_cannot_be_read_is_named_and_nobody_can_tell() {
 
 #[test]
 fn programs_get_json() {
-    let repository = repository(&[("a.yaml", WITH)]);
+    let repository = files(&[("a.yaml", WITH)]);
     let (exit, said) = run(repository.path(), &["--to", "4.23", "--output", "json", "a.yaml"]);
     assert_eq!(exit, 1);
     let report: Value = serde_json::from_str(&said).unwrap();
@@ -124,8 +116,8 @@ fn programs_get_json() {
 #[test]
 fn permissions_stay_and_links_out_of_the_directory_are_left_alone() {
     use std::os::unix::fs::{PermissionsExt, symlink};
-    let outside = repository(&[("victim.yaml", WITH)]);
-    let repository = repository(&[("a.yaml", WITH)]);
+    let outside = files(&[("victim.yaml", WITH)]);
+    let repository = files(&[("a.yaml", WITH)]);
     let path = repository.path().join("a.yaml");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     symlink(outside.path().join("victim.yaml"), repository.path().join("link.yaml")).unwrap();
@@ -145,7 +137,7 @@ fn permissions_stay_and_links_out_of_the_directory_are_left_alone() {
 #[test]
 fn a_file_that_may_not_be_written_stays_and_is_said() {
     use std::os::unix::fs::PermissionsExt;
-    let repository = repository(&[("a.yaml", WITH)]);
+    let repository = files(&[("a.yaml", WITH)]);
     let path = repository.path().join("a.yaml");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
     let (exit, said) = run(repository.path(), &["--to", "4.23", "--fix", "a.yaml"]);

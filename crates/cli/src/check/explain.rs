@@ -22,8 +22,9 @@ use bounds::verdict::Refusal;
 use bounds::weigh::{Weighed, weigh};
 
 use crate::host::Host;
+use crate::syntax::Node;
 
-use super::places::{Node, Place};
+use super::places::Place;
 
 /// Where the rules of a ClusterServiceVersion are.
 const STRATEGY: [&str; 3] = ["spec", "install", "spec"];
@@ -172,7 +173,7 @@ impl Explained {
     pub(super) fn with_places(mut self, node: Option<&Node>, object: Place) -> Self {
         for asked in &mut self.asked {
             let found = asked.source.as_ref().and_then(|source| node?.at(&source.way()));
-            asked.place = found.map_or(object, |node| node.place);
+            asked.place = found.map_or(object, Place::of);
         }
         self
     }

@@ -13,10 +13,11 @@ use crate::derive::{self, Whom};
 use crate::host::Host;
 use crate::manifests::Manifests;
 use crate::policy::{Policy, PolicyError, ValidationResponse};
+use crate::syntax::Node;
 
 use super::explain::{self, Explained};
 use super::objects::{Judged, Name, Object, is_candidate, text};
-use super::places::{Node, Place, Places};
+use super::places::{Place, Places};
 
 /// How it went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
