@@ -1,5 +1,9 @@
 //! One replica acts at a time: whoever holds the Lease.
+//!
+//! Whoever acts asks [`Term::holds`] right before it does: a replica that was held up must not act beside the next one, also
+//! when it has not noticed yet.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -10,7 +14,20 @@ use kube::api::PostParams;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::NAME;
-use crate::error::{Error, within};
+
+/// Why the Lease could not be had or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// The API server refused or could not be reached.
+    #[error("cannot {0} Lease {NAME}: {1}")]
+    Api(&'static str, Box<kube::Error>),
+    /// The API server did not answer in time.
+    #[error("cannot {0} Lease {NAME}: the API server has not answered within {1:?}")]
+    Silence(&'static str, Duration),
+    /// Another replica holds it.
+    #[error("Lease {NAME} was taken by {0}")]
+    Taken(String),
+}
 
 /// The Lease, as one replica sees it.
 #[derive(Debug, Clone)]
@@ -20,25 +37,53 @@ pub struct Leader {
     duration: Duration,
 }
 
+/// How long this replica may act. Copies agree.
+#[derive(Debug, Clone)]
+pub struct Term(Arc<Mutex<Instant>>);
+
+impl Term {
+    fn until(end: Instant) -> Self {
+        Term(Arc::new(Mutex::new(end)))
+    }
+
+    /// Whether it may act now.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        Instant::now() < *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn extend(&self, end: Instant) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = end;
+    }
+}
+
 /// What another replica last wrote, and when this one saw it. Clocks differ: only what is seen to stand still has ended.
 struct Seen {
     renewed: Option<MicroTime>,
     at: Instant,
 }
 
+/// What a replica is called in the Lease: by its pod, if that is known, and by a number that no other process has. A container
+/// that was restarted has the name of the one before it, and is not the same.
+pub fn identity(pod: Option<&str>) -> std::io::Result<String> {
+    let number = getrandom::u64().map_err(std::io::Error::other)?;
+    Ok(format!("{}_{number:016x}", pod.unwrap_or(NAME)))
+}
+
 impl Leader {
-    /// A replica that wants to lead.
+    /// A replica that wants to lead, under a name that nobody else has ([`identity`]).
     #[must_use]
     pub fn new(leases: Api<Lease>, identity: String, duration: Duration) -> Self {
         Leader { leases, identity, duration }
     }
 
     /// Waits until this replica leads. The API server is asked a few times in the life of a Lease.
-    pub async fn acquire(&self) {
+    pub async fn acquire(&self) -> Term {
         let mut seen: Option<Seen> = None;
         loop {
-            match timeout(self.duration, self.attempt(&mut seen)).await {
-                Ok(Ok(true)) => return,
+            let asked = Instant::now();
+            match timeout(self.duration / 2, self.attempt(&mut seen)).await {
+                Ok(Ok(true)) => return Term::until(self.end_of_term(asked)),
                 Ok(Ok(false)) => {}
                 Err(_) => tracing::warn!("the API server does not answer for the Lease, and will be asked again"),
                 Ok(Err(error)) => tracing::warn!(%error, "the Lease could not be looked at, and will be again"),
@@ -48,20 +93,25 @@ impl Leader {
     }
 
     /// Keeps the Lease; returns when it is lost.
-    pub async fn keep(&self) -> Error {
-        let mut renewed = Instant::now();
+    pub async fn keep(&self, term: &Term) -> LeaseError {
         loop {
-            sleep(self.duration / 3).await;
+            sleep(self.duration / 4).await;
+            let asked = Instant::now();
             match self.renew().await {
-                Ok(()) => renewed = Instant::now(),
-                Err(error) if renewed.elapsed() * 3 > self.duration * 2 => return error,
+                Ok(()) => term.extend(self.end_of_term(asked)),
+                Err(error @ LeaseError::Taken(_)) => {
+                    term.extend(asked);
+                    return error;
+                }
+                Err(error) if !term.holds() => return error,
                 Err(error) => tracing::warn!(%error, "the Lease could not be renewed, and will be tried again"),
             }
         }
     }
 
     /// Lets another replica lead at once.
-    pub async fn release(&self) {
+    pub async fn release(&self, term: &Term) {
+        term.extend(Instant::now());
         let released = async {
             let mut lease = self.leases.get(NAME).await?;
             let spec = lease.spec.get_or_insert_default();
@@ -69,19 +119,25 @@ impl Leader {
                 spec.holder_identity = None;
                 self.leases.replace(NAME, &PostParams::default(), &lease).await?;
             }
-            Ok::<(), kube::Error>(())
+            Ok(())
         };
-        if let Err(error) = released.await {
+        if let Err(error) = self.within("release", released).await {
             tracing::warn!(%error, "the Lease was not released; it ends by itself");
         }
     }
 
-    async fn attempt(&self, seen: &mut Option<Seen>) -> Result<bool, Error> {
-        let failed = || Error::api("take", format!("Lease {NAME}"));
-        let Some(mut lease) = self.leases.get_opt(NAME).await.map_err(failed())? else {
+    /// Counted from before the request: others count from when they see it, which is later. The last third is for whoever
+    /// asked just before the end and still acts.
+    fn end_of_term(&self, asked: Instant) -> Instant {
+        asked + self.duration * 2 / 3
+    }
+
+    async fn attempt(&self, seen: &mut Option<Seen>) -> Result<bool, LeaseError> {
+        let failed = |error| LeaseError::Api("take", Box::new(error));
+        let Some(mut lease) = self.leases.get_opt(NAME).await.map_err(failed)? else {
             let metadata = ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() };
             let lease = Lease { metadata, spec: Some(self.held(&LeaseSpec::default())) };
-            return taken(self.leases.create(&PostParams::default(), &lease).await, failed());
+            return taken(self.leases.create(&PostParams::default(), &lease).await).map_err(failed);
         };
         let spec = lease.spec.clone().unwrap_or_default();
         if !self.is_free(&spec, seen) {
@@ -89,7 +145,7 @@ impl Leader {
         }
         lease.spec = Some(self.held(&spec));
         // With the resourceVersion that was read: of two who try at once, one succeeds.
-        taken(self.leases.replace(NAME, &PostParams::default(), &lease).await, failed())
+        taken(self.leases.replace(NAME, &PostParams::default(), &lease).await).map_err(failed)
     }
 
     fn is_free(&self, spec: &LeaseSpec, seen: &mut Option<Seen>) -> bool {
@@ -110,21 +166,29 @@ impl Leader {
         }
     }
 
-    async fn renew(&self) -> Result<(), Error> {
-        let failed = || Error::api("renew", format!("Lease {NAME}"));
-        // Both requests together must be over before the Lease is: whoever hangs on it would act beside the next one.
-        let limit = self.duration / 6;
-        let mut lease = within(limit, self.leases.get(NAME)).await.map_err(failed())?;
+    async fn renew(&self) -> Result<(), LeaseError> {
+        let mut lease = self.within("renew", self.leases.get(NAME)).await?;
         let spec = lease.spec.clone().unwrap_or_default();
-        if spec.holder_identity.as_deref() != Some(&self.identity) {
-            return Err(Error::Answer {
-                object: format!("Lease {NAME}"),
-                missing: "place for this replica: it was taken",
-            });
+        match spec.holder_identity.as_deref() {
+            Some(holder) if holder == self.identity => {}
+            other => return Err(LeaseError::Taken(other.unwrap_or("nobody").to_owned())),
         }
         lease.spec = Some(self.held(&spec));
-        within(limit, self.leases.replace(NAME, &PostParams::default(), &lease)).await.map_err(failed())?;
+        self.within("renew", self.leases.replace(NAME, &PostParams::default(), &lease)).await?;
         Ok(())
+    }
+
+    /// An answer in time: whoever hangs on one would act beside the next one.
+    async fn within<T>(
+        &self,
+        doing: &'static str,
+        answer: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, LeaseError> {
+        let limit = self.duration / 6;
+        match timeout(limit, answer).await {
+            Ok(answer) => answer.map_err(|error| LeaseError::Api(doing, Box::new(error))),
+            Err(_) => Err(LeaseError::Silence(doing, limit)),
+        }
     }
 
     /// The Lease, held by this replica from now on.
@@ -133,21 +197,21 @@ impl Leader {
         let is_new = before.holder_identity.as_deref() != Some(&self.identity);
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
-            lease_duration_seconds: i32::try_from(self.duration.as_secs()).ok(),
+            lease_duration_seconds: i32::try_from(self.duration.as_secs().max(1)).ok(),
             acquire_time: if is_new { Some(now.clone()) } else { before.acquire_time.clone() },
             renew_time: Some(now),
-            lease_transitions: Some(before.lease_transitions.unwrap_or_default() + i32::from(is_new)),
+            lease_transitions: Some(before.lease_transitions.unwrap_or_default().saturating_add(i32::from(is_new))),
             ..before.clone()
         }
     }
 }
 
 /// Somebody else was faster: that is an answer, and not an error.
-fn taken(answer: Result<Lease, kube::Error>, failed: impl FnOnce(kube::Error) -> Error) -> Result<bool, Error> {
+fn taken(answer: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
     match answer {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(error),
     }
 }
 
@@ -158,15 +222,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_that_cannot_be_renewed_because_nobody_answers_is_lost() {
+    fn two_processes_of_one_pod_have_two_names() {
+        let names = [identity(Some("pod-a")).unwrap(), identity(Some("pod-a")).unwrap()];
+        assert!(names.iter().all(|name| name.starts_with("pod-a_")), "{names:?}");
+        assert_ne!(names[0], names[1]);
+    }
+
+    #[tokio::test]
+    async fn a_term_ends_by_itself_when_nobody_answers_and_the_lease_is_lost() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let config = Config::new(format!("http://{}", silent.local_addr().unwrap()).parse().unwrap());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let lost = runtime.block_on(async {
-            let leases = Api::namespaced(Client::try_from(config).unwrap(), "a");
-            let leader = Leader::new(leases, "me".to_owned(), Duration::from_millis(300));
-            timeout(Duration::from_secs(20), leader.keep()).await
+        let leases = Api::namespaced(Client::try_from(config).unwrap(), "a");
+        let leader = Leader::new(leases, "me".to_owned(), Duration::from_secs(1));
+        let term = Term::until(leader.end_of_term(Instant::now()));
+        assert!(term.holds());
+        // Nobody has noticed that the renewal hangs, and still nobody may act.
+        let keeping = leader.clone();
+        let kept = tokio::spawn({
+            let term = term.clone();
+            async move { keeping.keep(&term).await }
         });
-        assert!(lost.expect("it hangs").to_string().contains("has not answered"));
+        while term.holds() {
+            sleep(Duration::from_millis(10)).await;
+        }
+        let lost = timeout(Duration::from_mins(1), kept).await.expect("it hangs").unwrap();
+        assert!(lost.to_string().contains("has not answered within"), "{lost}");
+        assert!(!term.holds());
     }
 }

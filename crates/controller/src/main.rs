@@ -1,22 +1,33 @@
 //! `operator-bounds-controller`.
 
-use clap::Parser;
-use controller::options::{Command, Options};
-use tracing_subscriber::EnvFilter;
+use clap::{Parser, Subcommand};
+use controller::{logging, scope, shutdown::Stop};
+
+/// The companion of the operator-bounds policy, beside an unmodified OLM.
+#[derive(Debug, Parser)]
+#[command(name = controller::NAME, version)]
+struct Options {
+    /// Logs for people instead of JSON
+    #[arg(long, global = true)]
+    log_text: bool,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Scope(scope::Options),
+}
 
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
-    if let Some(Command::Rbac) = options.command {
-        print!("{}", controller::rbac::manifest("operator-bounds"));
-        return Ok(());
-    }
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if options.log_text {
-        log.init();
-    } else {
-        log.json().init();
-    }
+    logging::start(options.log_text);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(controller::manager::run(options))
+    runtime.block_on(async {
+        let stop = Stop::on_signals()?;
+        match options.command {
+            Command::Scope(options) => scope::run(options, stop).await,
+        }
+    })
 }
