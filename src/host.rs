@@ -4,12 +4,15 @@
 //! looks at the few that matter.
 
 use bounds::cluster::{Cluster, Get, List, LookupError, Question, Resource};
+use bounds::decide::lookups::{MAX_ANSWER, answer_too_long};
 use kubewarden_policy_sdk::host_capabilities::kubernetes::{
     CanIRequest, GetResourceRequest, ListAllResourcesRequest, ListResourcesByNamespaceRequest, ResourceAttributes,
     SubjectAccessReview,
 };
 use std::collections::BTreeSet;
 use std::fmt::Display;
+
+use crate::wapc::{self, Failure};
 
 /// The policy server.
 pub(crate) struct Host;
@@ -72,8 +75,8 @@ impl Cluster for Host {
             disable_cache: true,
         };
         let answer = call("can_i", &request, question)?;
-        let review: Review = serde_json::from_slice(&answer)
-            .map_err(|error| LookupError { lookup: question.to_string(), reason: error.to_string() })?;
+        let review: Review =
+            serde_json::from_slice(&answer).map_err(|error| LookupError::new(question, error.to_string()))?;
         Ok(review.allowed && !review.denied)
     }
 }
@@ -102,7 +105,10 @@ fn served(list: &List<'_>, answer: Result<Vec<u8>, LookupError>) -> Result<Vec<u
 }
 
 fn call(operation: &str, request: &impl serde::Serialize, lookup: &dyn Display) -> Result<Vec<u8>, LookupError> {
-    let failed = |reason: String| LookupError { lookup: lookup.to_string(), reason };
+    let failed = |reason: String| LookupError::new(lookup, reason);
     let message = serde_json::to_vec(request).map_err(|error| failed(error.to_string()))?;
-    wapc_guest::host_call("kubewarden", "kubernetes", operation, &message).map_err(|error| failed(error.to_string()))
+    wapc::call(["kubewarden", "kubernetes", operation], &message, MAX_ANSWER).map_err(|failure| match failure {
+        Failure::Host(reason) => failed(reason),
+        Failure::TooLong(length) => answer_too_long(lookup, length),
+    })
 }

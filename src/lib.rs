@@ -1,6 +1,7 @@
 //! The operator-bounds policy: a thin waPC shell around `bounds`, where every decision is made.
 
 mod host;
+mod wapc;
 
 use wapc_guest::{CallResult, register_function};
 

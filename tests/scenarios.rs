@@ -77,7 +77,7 @@ fn report() {
     );
     match &*KWCTL {
         Some(kwctl) => println!("scenarios: {} sessions replayed by {kwctl}", count(&RAN_BY_KWCTL)),
-        None => println!("scenarios: *** kwctl is not on PATH: 0 sessions replayed by it ***"),
+        None => println!("NOT RUN: there is no kwctl, and no scenario was replayed by it"),
     }
 }
 

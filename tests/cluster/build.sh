@@ -3,15 +3,16 @@
 # goes to stderr. The cache's name is a hash of everything that is built, so a change builds anew and nothing else does.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+# shellcheck source=tests/parts/cache.sh
+. ../parts/cache.sh
 
 say() { echo "$*" >&2; }
 fail() { say "build.sh: $*"; exit 2; }
 
-hash=$(cat build.sh crds.txt go.mod go.sum main.go $(LC_ALL=C ls plane/*.go | grep -v _test.go) |
-  { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16)
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/operator-bounds
-built=$cache/control-plane-$hash
+# shellcheck disable=SC2046 # names without spaces
+built=$cache/control-plane-$(cache_hash build.sh crds.txt go.mod go.sum main.go $(LC_ALL=C ls plane/*.go | grep -v _test.go))
 if [[ -x $built/control-plane ]]; then
+  cache_used "$built"
   echo "$built/control-plane"
   exit
 fi
@@ -47,7 +48,10 @@ nice go build -buildvcs=false -trimpath -ldflags '-s -w' -v -o "$building/contro
   /^[A-Za-z0-9._\/~+-]+$/ { if (++n % 100 == 0) { printf "  %d of at most %d packages\n", n, total; fflush() } next }
   { print; fflush() }' >&2 || fail "the build failed, see above"
 
-chmod 0755 "$building"
+# For those who have no kubectl of their own.
+printf '#!/bin/sh\nexec "$(dirname "$0")/control-plane" kubectl "$@"\n' >"$building/kubectl"
+chmod 0755 "$building" "$building/kubectl"
 [[ -e $built ]] || mv "$building" "$built" # another build.sh may have been faster
+cache_prune control-plane
 say "==> built in $((SECONDS - began)) s, $(($(wc -c <"$built/control-plane") / 1000000)) MB"
 echo "$built/control-plane"

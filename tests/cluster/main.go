@@ -1,5 +1,5 @@
 // Command control-plane is a Kubernetes control plane for tests, in one binary and from Go modules alone: etcd,
-// kube-apiserver and kube-controller-manager, and the commands that start and stop the three together.
+// kube-apiserver and kube-controller-manager, the commands that start and stop the three together, and kubectl.
 package main
 
 import (
@@ -9,6 +9,8 @@ import (
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // the client metrics that Kubernetes' own binaries have
 	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 
@@ -28,6 +30,10 @@ func main() {
 		case plane.ControllerManager:
 			shiftArguments()
 			os.Exit(cli.Run(controllermanager.NewControllerManagerCommand()))
+		case "kubectl":
+			shiftArguments()
+			kubectlutil.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()))
+			return
 		}
 	}
 	os.Exit(plane.Main(os.Args[1:], os.Stdout, os.Stderr))

@@ -43,6 +43,9 @@ for crd in clusterserviceversions.operators.coreos.com operatorgroups.operators.
   is "$crd is served" kubectl get "$crd"
 done
 kubectl create namespace tenant >/dev/null
+is "the API server comes back after a crash" "$plane" restart --dir "$dir"
+is "... with what was in it" kubectl get namespace tenant
+is "... and control-plane has a kubectl of its own" "$plane" kubectl get namespace tenant
 is "a namespace gets its default service account" eventually kubectl get serviceaccount default -n tenant
 is "an account's token is accepted" says "system:serviceaccount:tenant:default" \
   kubectl --kubeconfig /dev/null --server "$server" --certificate-authority "$dir/pki/ca.crt" \

@@ -3,6 +3,8 @@
 # registry, built once from its Go module into a cache outside the repository. Progress goes to stderr.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+# shellcheck source=tests/parts/cache.sh
+. ../parts/cache.sh
 
 say() { echo "$*" >&2; }
 fail() { say "build.sh: $*"; exit 2; }
@@ -12,10 +14,9 @@ if installed=$(command -v docker-registry); then
   exit
 fi
 
-hash=$(cat build.sh go.mod go.sum main.go | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16)
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/operator-bounds
-built=$cache/registry-$hash
+built=$cache/registry-$(cache_hash build.sh go.mod go.sum main.go)
 if [[ -x $built ]]; then
+  cache_used "$built"
   echo "$built"
   exit
 fi
@@ -36,5 +37,6 @@ nice go build -buildvcs=false -trimpath -ldflags '-s -w' -v -o "$building" . 2>&
   { print; fflush() }' >&2 || fail "the build failed, see above"
 chmod 0755 "$building"
 mv "$building" "$built"
+cache_prune registry
 say "==> built in $((SECONDS - began)) s, $(($(wc -c <"$built") / 1000000)) MB"
 echo "$built"

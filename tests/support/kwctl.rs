@@ -2,17 +2,22 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use operator_bounds::admission::{AdmissionResponse, Request};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A kwctl on PATH, and the module in a file for it.
+/// No trust root at all. Without it kwctl asks sigstore for one whenever it starts, which takes longer than everything else.
+const TRUST: &str = r#"{"trustedRoot": {"mediaType": "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
+    "tlogs": [], "certificateAuthorities": [], "ctlogs": [], "timestampAuthorities": []}, "signingConfig": {}}"#;
+
+/// A kwctl, and a home for it with the module in a file: there it keeps what it has compiled.
 pub(crate) struct Kwctl {
+    program: PathBuf,
     version: String,
-    directory: TempDir,
+    home: TempDir,
 }
 
 impl fmt::Display for Kwctl {
@@ -24,11 +29,20 @@ impl fmt::Display for Kwctl {
 impl Kwctl {
     /// None if there is no kwctl.
     pub(crate) fn find(module: &[u8]) -> Option<Self> {
-        let version = Command::new("kwctl").arg("--version").output().ok()?;
-        let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
-        let directory = TempDir::new().expect("a temporary directory");
-        fs::write(directory.path().join("policy.wasm"), module).expect("the module can be written");
-        Some(Kwctl { version, directory })
+        let program = test_parts::find("kwctl").expect("tests/parts/find.sh works")?;
+        let version = Command::new(&program).arg("--version").output().expect("kwctl runs");
+        let version = String::from_utf8_lossy(&version.stdout).lines().next().unwrap_or_default().to_owned();
+        let home = TempDir::new().expect("a temporary directory");
+        fs::write(home.path().join("policy.wasm"), module).expect("the module can be written");
+        fs::write(home.path().join("trust.json"), TRUST).expect("the trust root can be written");
+        Some(Kwctl { program, version, home })
+    }
+
+    /// kwctl, without anything of this environment: a backtrace that is asked for there would be a part of its answers.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env_clear().env("HOME", self.home.path()).env("NO_COLOR", "1");
+        command
     }
 
     /// kwctl answers with the response that is expected.
@@ -40,20 +54,23 @@ impl Kwctl {
         response: &Value,
     ) -> Result<(), String> {
         let fail = |error: &dyn fmt::Display| format!("by kwctl: {error}");
-        let files = TempDir::new_in(self.directory.path()).map_err(|error| fail(&error))?;
+        let files = TempDir::new_in(self.home.path()).map_err(|error| fail(&error))?;
         let write = |name: &str, content: &str| {
             let path = files.path().join(name);
             fs::write(&path, content).map(|()| path).map_err(|error| fail(&error))
         };
         let settings = settings.map_or_else(|| "{}".to_owned(), Value::to_string);
-        let output = Command::new("kwctl")
-            .args(["run", "--allow-context-aware", "--request-path"])
+        let output = self
+            .command()
+            .args(["run", "--allow-context-aware", "--sigstore-trust-config"])
+            .arg(self.home.path().join("trust.json"))
+            .arg("--request-path")
             .arg(write("request.json", &request.to_string())?)
             .arg("--settings-path")
             .arg(write("settings.yaml", &settings)?)
             .arg("--replay-host-capabilities-interactions")
             .arg(write("session.yaml", session)?)
-            .arg(self.directory.path().join("policy.wasm"))
+            .arg(self.home.path().join("policy.wasm"))
             .output()
             .map_err(|error| fail(&error))?;
         let log = String::from_utf8_lossy(&output.stderr);

@@ -6,10 +6,8 @@ mod check;
 #[path = "../../../tests/support/mod.rs"]
 mod support;
 
-use std::env;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,7 +24,7 @@ use support::operators::{Shape, asked, create, csvs, objects};
 use support::{Oracle, cluster, items, lines, raw, root, shared, text, unpack};
 
 fn main() -> Result<()> {
-    let baseline = build_baseline()?;
+    let baseline = test_parts::policy("baseline-policy")?;
     sizes(&baseline)?;
     if let Some(corpus) = shared("corpus", "OPERATOR_BOUNDS_CORPUS") {
         let operators = csvs(&corpus);
@@ -39,21 +37,6 @@ fn main() -> Result<()> {
         recorded(&recordings)?;
     }
     Ok(())
-}
-
-/// The accept-everything policy, built as the policy is.
-fn build_baseline() -> Result<Vec<u8>> {
-    let target = root().join("target/policy");
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["build", "--locked", "--quiet", "--profile", "wasm", "--target", "wasm32-wasip1"];
-    let status = Command::new(cargo)
-        .current_dir(root())
-        .args(arguments)
-        .args(["-p", "baseline-policy", "--target-dir"])
-        .arg(&target)
-        .status()?;
-    ensure!(status.success(), "building tests/baseline-policy: {status}");
-    Ok(fs::read(target.join("wasm32-wasip1/wasm/baseline_policy.wasm"))?)
 }
 
 fn sizes(baseline: &[u8]) -> Result<()> {

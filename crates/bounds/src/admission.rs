@@ -2,9 +2,9 @@
 
 use serde_json::value::RawValue;
 
-use crate::json::{self, Unreadable};
-use crate::object::object;
-use crate::text::Text;
+use crate::read::json::{self, Unreadable};
+use crate::read::object::object;
+use crate::read::text::Text;
 
 object! {
     /// What Kubewarden hands over: the request, and the settings of this registration.

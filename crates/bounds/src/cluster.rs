@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::subject::Identity;
+use crate::rbac::subject::Identity;
 
 /// A kind of object as the host capabilities name it, and the fields that are read of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,20 +60,46 @@ pub struct Question<'q> {
 
 /// A look-up that was not answered. The verdict is a refusal that says which look-up it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{lookup}: {reason}")]
-pub struct LookupError {
-    /// Which look-up, in words: `list of OperatorGroups`.
-    pub lookup: String,
-    /// What the host said.
-    pub reason: String,
+#[error("{}: {}", self.lookup(), self.reason())]
+pub struct LookupError(Box<Failed>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Failed {
+    lookup: String,
+    answer: String,
 }
 
 impl LookupError {
+    /// This look-up failed, and this is what the host said.
+    #[must_use]
+    #[inline(never)]
+    pub fn new(lookup: &dyn fmt::Display, answer: impl Into<String>) -> Self {
+        LookupError(Box::new(Failed { lookup: lookup.to_string(), answer: answer.into() }))
+    }
+
+    /// The same, with what it was for.
+    #[must_use]
+    pub fn because(&self, why: &str) -> Self {
+        LookupError::new(&self.lookup(), format!("{} ({why})", self.reason()))
+    }
+
+    /// Which look-up, in words: `list of OperatorGroups`.
+    #[must_use]
+    pub fn lookup(&self) -> &str {
+        &self.0.lookup
+    }
+
+    /// What the host said: of several lines the first, for some hosts put a stack trace behind it.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        self.0.answer.lines().next().unwrap_or_default()
+    }
+
     /// Whether the host says that this object does not exist. It has no other way of saying so than this text.
     #[must_use]
     pub fn is_not_found(&self, get: &Get<'_>) -> bool {
         let Resource { api_version, kind, .. } = get.resource;
-        self.reason.contains(&format!("Cannot find {api_version}/{kind} named '{}' inside", get.name))
+        self.0.answer.contains(&format!("Cannot find {api_version}/{kind} named '{}' inside", get.name))
     }
 
     /// Whether the host says that the API server does not serve this kind at all: a cluster without OLM v0 has no
@@ -81,9 +107,12 @@ impl LookupError {
     #[must_use]
     pub fn is_not_served(&self, resource: Resource) -> bool {
         let Resource { api_version, kind, .. } = resource;
-        let group = self.reason.split_once(&format!("error finding resource {api_version} / {kind}: "));
-        group.is_some_and(|(_, why)| why.contains("404 page not found"))
-            || self.reason.ends_with(&format!("Cannot find resource {api_version}/{kind}"))
+        let group = format!("error finding resource {api_version} / {kind}: ");
+        let kind = format!("Cannot find resource {api_version}/{kind}");
+        // A stack trace may follow.
+        self.0.answer.lines().any(|line| {
+            line.split_once(&group).is_some_and(|(_, why)| why.contains("404 page not found")) || line.ends_with(&kind)
+        })
     }
 }
 
@@ -142,6 +171,7 @@ pub const CLUSTER_SERVICE_VERSIONS: Resource = Resource {
     kind: "ClusterServiceVersion",
     masks: &[
         "spec.apiservicedefinitions.owned.deploymentName",
+        "spec.customresourcedefinitions.owned.name",
         "spec.install.spec.clusterPermissions",
         "spec.install.spec.deployments.name",
         "spec.install.spec.deployments.spec.template.spec.serviceAccount",
@@ -166,7 +196,7 @@ pub const ROLE_BINDINGS: Resource =
 
 /// ClusterRoles, by name.
 pub const CLUSTER_ROLES: Resource =
-    Resource { api_version: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", masks: &["rules"] };
+    Resource { api_version: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", masks: &["aggregationRule", "rules"] };
 
 /// Roles, by name.
 pub const ROLES: Resource = Resource { api_version: "rbac.authorization.k8s.io/v1", kind: "Role", masks: &["rules"] };
@@ -196,6 +226,10 @@ pub const CLUSTER_EXTENSION_REVISIONS: Resource = Resource {
     masks: &["metadata.name"],
 };
 
+/// CustomResourceDefinitions, by name: whether they exist, and with which operators they came.
+pub const CUSTOM_RESOURCE_DEFINITIONS: Resource =
+    Resource { api_version: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition", masks: &["metadata.name"] };
+
 /// ConfigMaps, by name: unpacked bundles.
 pub const CONFIG_MAPS: Resource = Resource { api_version: "v1", kind: "ConfigMap", masks: &["binaryData", "data"] };
 
@@ -204,7 +238,7 @@ mod tests {
     use super::*;
 
     fn error(reason: &str) -> LookupError {
-        LookupError { lookup: String::new(), reason: reason.to_owned() }
+        LookupError::new(&"", reason)
     }
 
     #[test]
@@ -228,6 +262,9 @@ mod tests {
             "Host error: error finding resource operators.coreos.com/v1 / OperatorGroup: ApiError: 404 page not found"
         ));
         assert!(!served("Cannot find resource operators.coreos.com/v1/OperatorGroup"));
+        assert!(!served(
+            "Cannot find resource operators.coreos.com/v1/OperatorGroup\n\nStack backtrace:\n   0: anyhow"
+        ));
         assert!(served("error finding resource operators.coreos.com/v1 / OperatorGroup: connection refused"));
         assert!(served("error finding resource operators.coreos.com/v1 / OperatorGroup: ApiError: 503"));
         assert!(served("error finding resource operators.coreos.com/v1 / OperatorGroup: no answer after 404 ms"));

@@ -4,9 +4,10 @@ use std::fmt;
 
 use serde::de::{self, Deserializer, Visitor};
 
-use crate::glob;
-use crate::json;
-use crate::object::{FromJson, object};
+use crate::read::glob;
+use crate::read::json;
+use crate::read::name::is_object_name;
+use crate::read::object::{FromJson, object};
 
 /// A setting with a few known values. `false` is read as `off`: that is what YAML 1.1 makes of a bare `off`.
 macro_rules! choice {
@@ -130,6 +131,16 @@ choice! {
     }
 }
 
+choice! {
+    /// What becomes of releases that are too big for one Secret.
+    LargeReleases {
+        /// They are refused: nobody can see whether they have hooks.
+        Refuse = "refuse",
+        /// Their objects are judged one by one.
+        ObjectByObject = "objectByObject",
+    }
+}
+
 object! {
     strict;
     /// All settings. Every one is optional.
@@ -229,6 +240,8 @@ object! {
         pub bound: Bound = "bound",
         /// Whether CRDs are judged.
         pub crds: Crds = "crds",
+        /// What becomes of releases that are too big for one Secret.
+        pub large_releases: LargeReleases = "largeReleases",
         /// Whether `escalate` and `bind` count.
         pub escalation: Escalation = "escalation",
         /// Over-broad grants to synthetic identities.
@@ -298,6 +311,7 @@ impl Default for ClusterExtensions {
             strip: false,
             bound: Bound::Off,
             crds: Crds::Exempt,
+            large_releases: LargeReleases::Refuse,
             escalation: Escalation::Honor,
             broad_grants: Severity::Warn,
         }
@@ -317,6 +331,14 @@ impl From<Strictness> for Severity {
 const RELEASES: &[(&str, Phase)] =
     &[("4.20", Phase::Required), ("4.21", Phase::Deprecated), ("4.22", Phase::Deprecated), ("4.23", Phase::Removed)];
 
+impl Untrusted {
+    /// Whether it is about the operators of this namespace.
+    #[must_use]
+    pub fn applies_to(&self, namespace: &str) -> bool {
+        self.namespace.as_deref().is_none_or(|pattern| glob::matches(pattern, namespace))
+    }
+}
+
 impl Settings {
     /// Reads settings; what is missing has its default. The error names the key, and the nearest known one.
     pub fn read(text: &str) -> Result<Self, String> {
@@ -332,6 +354,11 @@ impl Settings {
             let path = format!("settings.untrusted[{index}]");
             if untrusted.operator.is_empty() {
                 return Err(format!("{path}.operator: must not be empty; use \"*\" for every operator"));
+            }
+            if untrusted.namespace.as_deref() == Some("") {
+                return Err(format!(
+                    "{path}.namespace: must not be empty, for no namespace is called that; leave it out to mean all of them"
+                ));
             }
             if !is_object_name(&untrusted.service_account_name) {
                 return Err(format!(
@@ -390,18 +417,6 @@ impl Settings {
     pub fn is_olm_v1(&self, user: &str) -> bool {
         self.olm.v1_users.iter().any(|known| known == user)
     }
-}
-
-/// Whether this can be the name of an object: a DNS subdomain.
-#[must_use]
-pub fn is_object_name(name: &str) -> bool {
-    let label = |label: &str| {
-        !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
 }
 
 /// serde names the unknown word first and the known ones after it, each in backticks.
@@ -500,6 +515,10 @@ mod tests {
             (r#"{"clusterExtensions":{"strip":true,"bound":"serviceAccount"}}"#, "strip takes out the very field"),
             (r#"{"untrusted":[{"operator":"","serviceAccountName":"a"}]}"#, "untrusted[0].operator"),
             (r#"{"untrusted":[{"operator":"a","serviceAccountName":"A b"}]}"#, "is not the name of a service account"),
+            (
+                r#"{"untrusted":[{"operator":"a","namespace":"","serviceAccountName":"b"}]}"#,
+                "untrusted[0].namespace: must not be empty",
+            ),
         ] {
             let error = Settings::read(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

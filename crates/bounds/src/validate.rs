@@ -7,20 +7,20 @@ use serde_json::value::RawValue;
 
 use crate::admission::{AdmissionRequest, Payload};
 use crate::cluster::Cluster;
-use crate::context::{Context, Notes};
-use crate::json;
+use crate::decide::context::{Context, Notes};
+use crate::decide::lookups::Lookups;
+use crate::decide::message;
+use crate::decide::verdict::{Admitted, BAD_REQUEST, FORBIDDEN, Refusal, Refused, Response};
 use crate::judge::judge;
-use crate::lookups::Lookups;
-use crate::message;
+use crate::read::json;
 use crate::settings::{AuthorizerSetting, Mode, Settings};
-use crate::verdict::{Admitted, BAD_REQUEST, FORBIDDEN, Refusal, Response};
 
 /// Judges an admission request: `{"settings": …, "request": …}`. Whatever is in it, there is an answer.
 #[must_use]
 pub fn validate(payload: &[u8], cluster: &dyn Cluster) -> Response {
     match evaluate(payload, cluster) {
         Ok(response) => response,
-        Err(message) => refused(BAD_REQUEST, "unreadable", message, Notes::default()),
+        Err(message) => refused(BAD_REQUEST, "unreadable", message::clean(&message), Notes::default()),
     }
 }
 
@@ -36,8 +36,8 @@ fn evaluate(payload: &[u8], cluster: &dyn Cluster) -> Result<Response, String> {
         Some(settings) => Settings::read(settings.get())?,
         None => Settings::default(),
     };
-    let cx = Context::new(&request, &settings, Lookups::new(cluster));
-    let verdict = judge(&cx);
+    let cx = Context::new(&settings, Lookups::new(cluster));
+    let verdict = judge(&request, &cx);
     Ok(respond(cx, verdict))
 }
 
@@ -48,30 +48,34 @@ fn respond(cx: Context<'_>, verdict: Result<Admitted, Refusal>) -> Response {
     } else {
         cx.fact("authorizer", "rbac");
     }
-    match verdict {
-        Ok(Admitted(reason)) => admitted(reason, cx.into_notes()),
-        Err(Refusal::Exceeds { lines, .. }) if cx.settings.mode == Mode::Warn => {
+    let refusal = match verdict {
+        Ok(Admitted(reason)) => return admitted(reason, cx.into_notes()),
+        Err(refusal) => refusal.why(),
+    };
+    match refusal {
+        Refused::Exceeds { lines, .. } if cx.settings.mode == Mode::Warn => {
             for line in &lines {
                 cx.warn(line);
             }
             admitted("exceeds-but-mode-is-warn", cx.into_notes())
         }
-        Err(Refusal::Exceeds { message, .. }) => refused(FORBIDDEN, "exceeds", message, cx.into_notes()),
-        Err(Refusal::Forbidden { reason, message }) => refused(FORBIDDEN, reason, message, cx.into_notes()),
-        Err(Refusal::Lookup(error)) => refused(FORBIDDEN, "lookup-failed", lookup_failed(&error), cx.into_notes()),
-        Err(refusal @ Refusal::Unreadable { .. }) => {
-            refused(BAD_REQUEST, "unreadable", refusal.to_string(), cx.into_notes())
+        Refused::Exceeds { message, .. } => refused(FORBIDDEN, "exceeds", message, cx.into_notes()),
+        Refused::Forbidden { reason, message } => refused(FORBIDDEN, reason.as_str(), message, cx.into_notes()),
+        Refused::Lookup(error) => refused(FORBIDDEN, "lookup-failed", lookup_failed(&error), cx.into_notes()),
+        Refused::Unreadable { .. } => {
+            refused(BAD_REQUEST, "unreadable", message::clean(&refusal.to_string()), cx.into_notes())
         }
     }
 }
 
 /// Forbidden rather than an internal error: OLM tries a Forbidden step again, and so recovers when the look-up does.
 fn lookup_failed(error: &crate::cluster::LookupError) -> String {
-    format!(
-        "a look-up failed, so nobody can tell whether this stays within its boundary: {}: {}. Check the policy server's \
+    let reason = error.reason().trim_end_matches('.');
+    message::clean(&format!(
+        "a look-up failed, so nobody can tell whether this stays within its boundary: {}: {reason}. Check the policy server's \
          RBAC and log; the request can be repeated.",
-        error.lookup, error.reason
-    )
+        error.lookup()
+    ))
 }
 
 fn admitted(reason: &'static str, notes: Notes) -> Response {
@@ -101,6 +105,7 @@ fn refused(code: u16, reason: &'static str, mut message: String, notes: Notes) -
 
 fn facts(mut facts: BTreeMap<&'static str, String>, verdict: &str, reason: &str) -> BTreeMap<&'static str, String> {
     for fact in facts.values_mut() {
+        *fact = message::clean(fact);
         message::clip(fact, message::MAX_FACT);
     }
     facts.insert("verdict", verdict.to_owned());

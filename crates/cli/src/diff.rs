@@ -4,9 +4,9 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use bounds::compact::compact;
-use bounds::covers::Index;
-use bounds::rule::{Atom, Rule};
+use bounds::rbac::compact::compact;
+use bounds::rbac::covers::Index;
+use bounds::rbac::rule::{Atom, Rule};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -58,7 +58,8 @@ fn add_object(path: &Path, object: &Value, rules: &mut Vec<Rule<'static>>) -> Re
 
 fn add(path: &Path, place: &str, list: &Value, rules: &mut Vec<Rule<'static>>) -> Result<(), FileError> {
     let text = list.to_string();
-    let read: Option<Vec<Rule<'_>>> = bounds::json::read(&text, place).map_err(|error| FileError::new(path, error))?;
+    let read: Option<Vec<Rule<'_>>> =
+        bounds::read::json::read(&text, place).map_err(|error| FileError::new(path, error))?;
     rules.extend(read.into_iter().flatten().map(Rule::into_owned));
     Ok(())
 }

@@ -325,8 +325,8 @@ fn masks(masks: &[&str]) -> BTreeSet<String> {
 }
 
 /// The error as it reaches the policy: inside the module, wapc-guest puts its own words in front.
-fn unanswered(lookup: &impl ToString, error: &HostError) -> LookupError {
-    LookupError { lookup: lookup.to_string(), reason: format!("Host error: {error}") }
+fn unanswered(lookup: &dyn fmt::Display, error: &HostError) -> LookupError {
+    LookupError::new(lookup, error.to_string())
 }
 
 #[cfg(test)]
@@ -465,9 +465,6 @@ hostCapabilities: [kubernetes/get_resource, kubernetes/list_resources_all, kuber
     #[test]
     fn a_native_look_up_that_fails_says_which_it_was() {
         let error = host().list(&List { resource: cluster::ROLE_BINDINGS, namespace: Some("a") }).unwrap_err();
-        assert!(
-            error.to_string().starts_with("list of RoleBindings in namespace a: Host error: Policy has"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("list of RoleBindings in namespace a: Policy has"), "{error}");
     }
 }

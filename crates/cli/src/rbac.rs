@@ -1,8 +1,8 @@
 //! The API server's RBAC authorizer over a directory of manifests: what a SubjectAccessReview answers.
 
-use bounds::rule::Rule;
-use bounds::subject::{Identity, Subject};
-use bounds::text::Text;
+use bounds::rbac::rule::Rule;
+use bounds::rbac::subject::{Identity, Subject};
+use bounds::read::text::Text;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -10,9 +10,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bounds::compact::compact;
-use bounds::covers::Index;
-use bounds::rule::Rule;
+use bounds::rbac::compact::compact;
+use bounds::rbac::covers::Index;
+use bounds::rbac::rule::Rule;
 use fixture::files;
 use flate2::write::GzEncoder;
 use operator_bounds::documents;

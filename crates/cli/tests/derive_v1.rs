@@ -8,12 +8,12 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use bounds::covers::Index;
-use bounds::grant::Grant;
-use bounds::group::Targets;
-use bounds::lookups::Lookups;
-use bounds::rule::Rule;
-use bounds::scope::Scope;
+use bounds::decide::lookups::Lookups;
+use bounds::olm::group::Targets;
+use bounds::rbac::covers::Index;
+use bounds::rbac::grant::Grant;
+use bounds::rbac::rule::Rule;
+use bounds::rbac::scope::Scope;
 use operator_bounds::derive::bundle::{Bundle, Object};
 use operator_bounds::derive::v1::{Extension, Sender};
 use operator_bounds::derive::{self, Installer, names, roles};

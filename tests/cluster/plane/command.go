@@ -20,8 +20,10 @@ const usage = `A Kubernetes control plane for tests: etcd, kube-apiserver and ku
   control-plane up     --dir DIR [--name NAME] [--olm-v1 GENERATION] [--port PORT] [--crds DIR]
                        [--authorization-config FILE] [--apiserver-arg KEY=VALUE]… [--without-controllers]
   control-plane status --dir DIR
+  control-plane restart --dir DIR
   control-plane down   --dir DIR
   control-plane etcd|kube-apiserver|kube-controller-manager [FLAGS]    one component, as its own binary would be
+  control-plane kubectl [ARGUMENTS]                                    the same, for those who have none
 
 up      starts a new cluster, applies OLM's CustomResourceDefinitions and writes DIR/kubeconfig
         --name    what the cluster is called in the kubeconfig (operator-bounds)
@@ -33,6 +35,7 @@ up      starts a new cluster, applies OLM's CustomResourceDefinitions and writes
         --apiserver-arg         a flag of kube-apiserver, without its dashes: audit-log-path=/tmp/audit.log; may be repeated
         --without-controllers   no kube-controller-manager: nothing is collected, aggregated or made by itself
 status  what is running, and how much memory it takes
+restart ends the API server as a crash would, and starts it again with the same data; returns when it is ready
 down    stops everything that was started for DIR and removes its data; the logs stay
 
 KUBEBUILDER_ASSETS: a directory with etcd and kube-apiserver, and possibly kube-controller-manager, to use instead.
@@ -102,6 +105,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		act = func(at Layout) error { return upAndTell(ctx, at, options, out) }
 	case "status":
 		act = func(at Layout) error { return Status(ctx, at, out) }
+	case "restart":
+		act = func(at Layout) error { return Restart(ctx, at, progress) }
 	case "down":
 		act = func(at Layout) error { return Down(at, out) }
 	default:

@@ -14,12 +14,13 @@ type Layout struct{ Dir string }
 // Kubeconfig has an administrator in system:masters, and in a second context one who is not.
 func (at Layout) Kubeconfig() string { return filepath.Join(at.Dir, "kubeconfig") }
 
-func (at Layout) data() string                 { return filepath.Join(at.Dir, "etcd") }
-func (at Layout) pki(file string) string       { return filepath.Join(at.Dir, "pki", file) }
-func (at Layout) pidFile(name string) string   { return filepath.Join(at.Dir, name+".pid") }
-func (at Layout) logFile(name string) string   { return filepath.Join(at.Dir, name+".log") }
-func (at Layout) lockFile() string             { return filepath.Join(at.Dir, "lock") }
-func (at Layout) controllerKubeconfig() string { return at.pki("kube-controller-manager.kubeconfig") }
+func (at Layout) data() string                   { return filepath.Join(at.Dir, "etcd") }
+func (at Layout) pki(file string) string         { return filepath.Join(at.Dir, "pki", file) }
+func (at Layout) pidFile(name string) string     { return filepath.Join(at.Dir, name+".pid") }
+func (at Layout) logFile(name string) string     { return filepath.Join(at.Dir, name+".log") }
+func (at Layout) commandFile(name string) string { return filepath.Join(at.Dir, name+".command") }
+func (at Layout) lockFile() string               { return filepath.Join(at.Dir, "lock") }
+func (at Layout) controllerKubeconfig() string   { return at.pki("kube-controller-manager.kubeconfig") }
 
 // create makes the directories. Keys are in there, so they are the owner's alone.
 func (at Layout) create() error {
@@ -36,10 +37,20 @@ func (at Layout) create() error {
 func (at Layout) removeData() error {
 	files := []string{at.data(), at.pki(""), at.Kubeconfig()}
 	for _, name := range components {
-		files = append(files, at.pidFile(name))
+		files = append(files, at.pidFile(name), at.commandFile(name))
 	}
 	for _, file := range files {
 		if err := os.RemoveAll(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeLogs makes room for those of a new cluster.
+func (at Layout) removeLogs() error {
+	for _, name := range components {
+		if err := os.RemoveAll(at.logFile(name)); err != nil {
 			return err
 		}
 	}

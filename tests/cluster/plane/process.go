@@ -48,7 +48,7 @@ func start(at Layout, lock *os.File, name string, command []string) (*process, e
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(at.logFile(name))
+	log, err := os.OpenFile(at.logFile(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}

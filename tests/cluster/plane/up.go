@@ -76,6 +76,9 @@ func startAll(ctx context.Context, at Layout, lock *os.File, options Options, de
 	if err := at.create(); err != nil {
 		return err
 	}
+	if err := at.removeLogs(); err != nil {
+		return err
+	}
 	p, err := choosePorts(options.Port)
 	if err != nil {
 		return err
@@ -119,8 +122,16 @@ func startAndWait(ctx context.Context, at Layout, lock *os.File, log io.Writer, 
 	if err != nil {
 		return err
 	}
+	command = append(command, args...)
+	if err := remember(at, name, command); err != nil {
+		return err
+	}
+	return startCommand(ctx, at, lock, log, name, command, ready)
+}
+
+func startCommand(ctx context.Context, at Layout, lock *os.File, log io.Writer, name string, command []string, ready func(context.Context) error) error {
 	fmt.Fprintf(log, "  %s\n", name)
-	p, err := start(at, lock, name, append(command, args...))
+	p, err := start(at, lock, name, command)
 	if err != nil {
 		return err
 	}

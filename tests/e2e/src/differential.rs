@@ -18,12 +18,12 @@ use serde_json::{Value, json};
 use test_plane::Plane;
 use tokio::time::{Instant, sleep};
 
-use crate::api::{Api, Key};
 use crate::draw::{Asked, Draw, Grant};
 use crate::registration::PATIENCE;
 use crate::report::Report;
 use crate::support::rbac::Rule;
 use crate::support::{cluster, items, judge, operators, raw, shared, text};
+use test_plane::api::{Api, Key};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const RBAC_V1: &str = "rbac.authorization.k8s.io/v1";

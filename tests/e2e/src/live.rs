@@ -1,6 +1,5 @@
 //! What only a live server shows. Each case is a sentence; the registrations are the ones that are shipped.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -9,16 +8,17 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::api::{Answer, Key, Sender};
+use crate::host::Kind;
 use crate::report::Report;
 use crate::world::{
     PODS, RBAC_V1, WRITERS, World, account, binding, cluster_role, csv, group, operator_group, role, rules, tenant,
     user, verdict,
 };
+use test_plane::api::{Answer, Key, Sender};
 
 /// What a case says besides that it holds: a figure.
 type Said = Option<String>;
-type Case = (&'static str, for<'w> fn(&'w World) -> LocalBoxFuture<'w, anyhow::Result<Said>>);
+type Case = (&'static str, for<'w> fn(&'w World<'w>) -> LocalBoxFuture<'w, anyhow::Result<Said>>);
 
 const OLM_V1: &str = "system:serviceaccount:olmv1-system:operator-controller-controller-manager";
 /// How often a race is run.
@@ -49,8 +49,8 @@ const CASES: [Case; 19] = [
 ];
 
 /// Runs the cases whose sentence begins like this.
-pub(crate) async fn run(program: &Path, filter: &str, report: &mut Report) -> anyhow::Result<()> {
-    let world = World::start(program).await?;
+pub(crate) async fn run(kind: &Kind, filter: &str, report: &mut Report) -> anyhow::Result<()> {
+    let world = World::start(kind).await?;
     let began = Instant::now();
     let (mut ran, mut held) = (0, 0);
     for (sentence, case) in CASES.iter().filter(|(sentence, _)| sentence.starts_with(filter)) {
@@ -91,7 +91,7 @@ fn as_tenant<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [arguments, &["--as", "tenant", "--as-group", WRITERS]].concat()
 }
 
-async fn refusal_in_kubectl(world: &World) -> anyhow::Result<Said> {
+async fn refusal_in_kubectl(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let object = csv(&team, "greedy.v1.0.0", &["pods", "secrets"]);
     let printed = world.kubectl(&as_tenant(&["create", "-f", "-"]), Some(&object)).await?;
@@ -103,7 +103,7 @@ async fn refusal_in_kubectl(world: &World) -> anyhow::Result<Said> {
     Ok(None)
 }
 
-async fn warning_in_kubectl(world: &World) -> anyhow::Result<Said> {
+async fn warning_in_kubectl(world: &World<'_>) -> anyhow::Result<Said> {
     let namespace = world.namespace().await?;
     let object = operator_group(&namespace, None);
     let printed = world.kubectl(&as_tenant(&["create", "-f", "-"]), Some(&object)).await?;
@@ -114,7 +114,7 @@ async fn warning_in_kubectl(world: &World) -> anyhow::Result<Said> {
     Ok(Some(line.to_owned()))
 }
 
-async fn code(world: &World) -> anyhow::Result<Said> {
+async fn code(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let answer = world.create(&csv(&team, "greedy.v1.0.0", &["secrets"]), "").await?;
     ensure!(answer.code == 403, "{} {}", answer.code, answer.message());
@@ -122,7 +122,7 @@ async fn code(world: &World) -> anyhow::Result<Said> {
     Ok(None)
 }
 
-async fn dry_run(world: &World) -> anyhow::Result<Said> {
+async fn dry_run(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let flags = as_tenant(&["create", "--dry-run=server", "-f", "-"]);
     let within = csv(&team, "modest.v1.0.0", &PODS);
@@ -135,12 +135,12 @@ async fn dry_run(world: &World) -> anyhow::Result<Said> {
     Ok(None)
 }
 
-async fn apply(world: &World, object: &Value, manager: &str) -> anyhow::Result<Answer> {
+async fn apply(world: &World<'_>, object: &Value, manager: &str) -> anyhow::Result<Answer> {
     let path = format!("{}?fieldManager={manager}", world.api.path(&Key::of(object))?);
     world.api.send_as(Some(&tenant()), Method::PATCH, &path, Some(object)).await
 }
 
-async fn server_side_apply(world: &World) -> anyhow::Result<Said> {
+async fn server_side_apply(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let greedy = |name: &str| csv(&team, name, &["pods", "secrets"]);
     refused(verdict(&apply(world, &greedy("a.v1"), "gitops").await?)?, &["resources: [secrets]"])?;
@@ -149,7 +149,7 @@ async fn server_side_apply(world: &World) -> anyhow::Result<Said> {
     Ok(None)
 }
 
-async fn no_op(world: &World) -> anyhow::Result<Said> {
+async fn no_op(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let object = csv(&team, "b.v1", &PODS);
     admitted(verdict(&apply(world, &object, "gitops").await?)?)?;
@@ -167,14 +167,14 @@ async fn no_op(world: &World) -> anyhow::Result<Said> {
 }
 
 /// The role of the group's account gives nothing any more.
-async fn take_everything(world: &World, team: &str) -> anyhow::Result<()> {
+async fn take_everything(world: &World<'_>, team: &str) -> anyhow::Result<()> {
     let role = role(team, "installer", &[]);
     let path = world.api.path(&Key::of(&role))?;
     world.api.send(Method::PUT, &path, Some(&role)).await?.ok(&"role")?;
     Ok(())
 }
 
-async fn impersonation(world: &World) -> anyhow::Result<Said> {
+async fn impersonation(world: &World<'_>) -> anyhow::Result<Said> {
     let platform = "e2e:platform";
     let everything = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
     world.api.create(&cluster_role(platform, &everything)).await?;
@@ -211,7 +211,7 @@ async fn impersonation(world: &World) -> anyhow::Result<Said> {
     Ok(None)
 }
 
-async fn token(world: &World) -> anyhow::Result<Said> {
+async fn token(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     // The API server would refuse it itself, but for this: `escalate` is what the policy does not honour.
     let may =
@@ -234,7 +234,7 @@ async fn token(world: &World) -> anyhow::Result<Said> {
     Ok(None)
 }
 
-async fn generate_name(world: &World) -> anyhow::Result<Said> {
+async fn generate_name(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let unnamed = |resources: &[&str]| {
         let mut object = csv(&team, "", resources);
@@ -256,7 +256,7 @@ fn lag(mut times: Vec<Duration>) -> String {
     format!("{} ms in the middle, {} ms at most", at(times.len() / 2), at(times.len().saturating_sub(1)))
 }
 
-async fn granted_a_moment_ago(world: &World) -> anyhow::Result<Said> {
+async fn granted_a_moment_ago(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let mut times = Vec::new();
     for number in 0..RACES {
@@ -272,7 +272,7 @@ async fn granted_a_moment_ago(world: &World) -> anyhow::Result<Said> {
     Ok(Some(format!("{RACES} times, after {}", lag(times))))
 }
 
-async fn taken_from_a_role(world: &World) -> anyhow::Result<Said> {
+async fn taken_from_a_role(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let path = world.api.path(&Key::of(&role(&team, "installer", &PODS)))?;
     for number in 0..RACES {
@@ -285,7 +285,7 @@ async fn taken_from_a_role(world: &World) -> anyhow::Result<Said> {
     Ok(Some(format!("{RACES} times, never admitted")))
 }
 
-async fn unbound_a_moment_ago(world: &World) -> anyhow::Result<Said> {
+async fn unbound_a_moment_ago(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let bound = binding(Some(&team), "installer", ("Role", "installer"), &account(&team, "installer"));
     let mut times = Vec::new();
@@ -307,7 +307,7 @@ async fn unbound_a_moment_ago(world: &World) -> anyhow::Result<Said> {
     Ok(Some(format!("{RACES} times, after {}", lag(times))))
 }
 
-async fn aggregated(world: &World) -> anyhow::Result<Said> {
+async fn aggregated(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let whole = json!({"apiVersion": RBAC_V1, "kind": "ClusterRole", "metadata": {"name": "e2e-whole"}, "rules": [],
         "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"e2e": "part"}}]}});
@@ -326,7 +326,7 @@ async fn aggregated(world: &World) -> anyhow::Result<Said> {
     Ok(Some(format!("after {} ms", time.as_millis())))
 }
 
-async fn many_at_once(world: &World) -> anyhow::Result<Said> {
+async fn many_at_once(world: &World<'_>) -> anyhow::Result<Said> {
     const COUNT: usize = 200;
     let teams = [world.team(&PODS).await?, world.team(&["secrets"]).await?];
     let exceeds = |number: usize| number.is_multiple_of(3);
@@ -345,7 +345,7 @@ async fn many_at_once(world: &World) -> anyhow::Result<Said> {
     Ok(Some(format!("{} admitted, {refusals} refused in {:.1?}", COUNT - refusals, began.elapsed())))
 }
 
-async fn approval(world: &World) -> anyhow::Result<Said> {
+async fn approval(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let manifest = csv(&team, "greedy.v1.0.0", &["secrets"]).to_string();
     let plan = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
@@ -371,7 +371,7 @@ async fn approval(world: &World) -> anyhow::Result<Said> {
     Ok(None)
 }
 
-async fn extension(world: &World) -> anyhow::Result<Said> {
+async fn extension(world: &World<'_>) -> anyhow::Result<Said> {
     let namespace = world.namespace().await?;
     let name = format!("ext-{namespace}");
     let extension = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": name},
@@ -392,7 +392,7 @@ async fn extension(world: &World) -> anyhow::Result<Said> {
     Ok(Some(format!("admitted {} ms after it was granted", time.as_millis())))
 }
 
-async fn strip(world: &World) -> anyhow::Result<Said> {
+async fn strip(world: &World<'_>) -> anyhow::Result<Said> {
     let namespace = world.namespace().await?;
     let object = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": "stripped"},
         "spec": {"namespace": namespace, "serviceAccount": {"name": "some"},
@@ -404,7 +404,7 @@ async fn strip(world: &World) -> anyhow::Result<Said> {
     Ok(None)
 }
 
-async fn deletion(world: &World) -> anyhow::Result<Said> {
+async fn deletion(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     admitted(world.judged(&csv(&team, "some.v1.0.0", &PODS), "").await?)?;
     take_everything(world, &team).await?;
@@ -418,13 +418,13 @@ async fn deletion(world: &World) -> anyhow::Result<Said> {
     Ok(Some(format!("after {:.1} s", time.as_secs_f64())))
 }
 
-async fn down(world: &World) -> anyhow::Result<Said> {
+async fn down(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let there = csv(&team, "there.v1.0.0", &PODS);
     admitted(world.judged(&there, "").await?)?;
-    world.stop_serve().await?;
+    world.stop_host().await;
     let outcome = while_down(world, &team, &there).await;
-    world.start_serve().await?;
+    world.start_host().await?;
     outcome?;
     let object = csv(&team, "some.v1.0.0", &PODS);
     world.eventually("it recovers", async || world.judged(&object, "").await).await?;
@@ -432,7 +432,7 @@ async fn down(world: &World) -> anyhow::Result<Said> {
     Ok(None)
 }
 
-async fn while_down(world: &World, team: &str, there: &Value) -> anyhow::Result<()> {
+async fn while_down(world: &World<'_>, team: &str, there: &Value) -> anyhow::Result<()> {
     let answer = world.create(&csv(team, "some.v1.0.0", &PODS), "").await?;
     ensure!(answer.code == 500, "{} {}", answer.code, answer.message());
     holds(answer.message(), &["failed calling webhook"])?;

@@ -10,38 +10,41 @@ mod expected;
 #[path = "../../support/mod.rs"]
 mod support;
 
-mod api;
-mod audit;
 mod authorizer;
 mod complete;
 mod differential;
 mod draw;
+mod host;
 mod live;
 mod registration;
 mod replay;
 mod report;
 mod scenario;
 mod serve;
-mod shipped;
 mod state;
 mod world;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
+use test_kubewarden::Module;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::host::Kind;
 use crate::report::Report;
 
-const USAGE: &str = "e2e PROGRAM [scenarios [BEGINNING] | live [BEGINNING] | differential [SEED]] [--verbose]
+const USAGE: &str = "e2e PROGRAM [scenarios [BEGINNING] | live [BEGINNING] | differential [SEED]] [--policy-server] [--verbose]
 
-PROGRAM is operator-bounds. Without a part, all three run.";
+PROGRAM is operator-bounds. Without a part, all three run. With --policy-server the real one answers the webhooks, with the
+module pulled from a registry by its digest; otherwise operator-bounds serve does.";
 
 struct Arguments {
     program: PathBuf,
     /// None for all of them.
     part: Option<String>,
     argument: String,
+    policy_server: bool,
     verbose: bool,
 }
 
@@ -50,8 +53,8 @@ fn arguments() -> Option<Arguments> {
     let mut words = words.into_iter();
     let program = words.next()?.into();
     let (part, argument) = (words.next(), words.next().unwrap_or_default());
-    let verbose = flags.iter().any(|flag| flag == "--verbose");
-    Some(Arguments { program, part, argument, verbose })
+    let has = |name: &str| flags.iter().any(|flag| flag == name);
+    Some(Arguments { program, part, argument, policy_server: has("--policy-server"), verbose: has("--verbose") })
 }
 
 /// Whatever ends this, what was started is ended with it: all of it is dropped on the way out.
@@ -65,7 +68,7 @@ async fn main() -> ExitCode {
         Ok(report) if report.finish(arguments.verbose) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("end to end: {error:?}");
+            eprintln!("end to end: {error:#}");
             ExitCode::from(2)
         }
     }
@@ -85,14 +88,23 @@ async fn report(arguments: &Arguments) -> anyhow::Result<Report> {
 
 async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::Result<()> {
     let wanted = |part: &str| arguments.part.as_deref().is_none_or(|wanted| wanted == part);
+    let kind = kind(arguments).await?;
     if wanted("scenarios") {
-        replay::run(&arguments.program, &arguments.argument, report).await?;
+        replay::run(&kind, &arguments.argument, report).await?;
     }
     if wanted("live") {
-        live::run(&arguments.program, &arguments.argument, report).await?;
+        live::run(&kind, &arguments.argument, report).await?;
     }
     if wanted("differential") {
         differential::run(&arguments.argument, report).await?;
     }
     Ok(())
+}
+
+async fn kind(arguments: &Arguments) -> anyhow::Result<Kind> {
+    if !arguments.policy_server {
+        return Ok(Kind::Serve(arguments.program.clone()));
+    }
+    let program = test_parts::find("policy-server")?.context("there is no policy-server to test with")?;
+    Ok(Kind::PolicyServer { program, module: Module::publish().await? })
 }

@@ -1,57 +1,18 @@
-//! Webhook configurations that send requests to `operator-bounds serve`.
+//! Webhook configurations for scenarios: one webhook for each of the settings that they have.
 
 use std::time::Duration;
 
 use anyhow::bail;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use serde_json::{Value, json};
+use test_kubewarden::webhook::{Endpoint, Kind, configuration, webhook};
+use test_plane::api::{Api, Sender};
 use tokio::time::{Instant, sleep};
 
-use crate::api::{Api, Sender};
 use crate::authorizer::SETTINGS;
-use crate::serve::Serve;
 
 /// How long anything in a cluster may take to come into force.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Validating or mutating.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Validating,
-    Mutating,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Validating => "ValidatingWebhookConfiguration",
-            Kind::Mutating => "MutatingWebhookConfiguration",
-        }
-    }
-}
-
-/// What is the same for every webhook; the rest is the registration's own.
-pub(crate) fn webhook(serve: &Serve, name: &str, policy: &str) -> Value {
-    json!({
-        "name": name,
-        "clientConfig": {
-            "url": format!("{}/validate/{policy}", serve.address),
-            "caBundle": STANDARD.encode(&serve.ca),
-        },
-        "sideEffects": "None",
-        "admissionReviewVersions": ["v1"],
-    })
-}
-
-/// A configuration of these webhooks.
-pub(crate) fn configuration(kind: Kind, name: &str, webhooks: &[Value]) -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind.name(),
-        "metadata": {"name": name}, "webhooks": webhooks,
-    })
-}
 
 /// The name of the webhook for some settings, by which its facts are found in the audit log.
 pub(crate) fn name(id: &str) -> String {
@@ -60,20 +21,25 @@ pub(crate) fn name(id: &str) -> String {
 
 /// Registers a webhook for each of the settings, for whatever a sender writes that names them. The names are those of
 /// the policies; `mutating` are those that may change objects.
-pub(crate) async fn register(api: &Api, serve: &Serve, validating: &[&str], mutating: &[&str]) -> anyhow::Result<()> {
+pub(crate) async fn register(
+    api: &Api,
+    endpoint: &Endpoint,
+    validating: &[&str],
+    mutating: &[&str],
+) -> anyhow::Result<()> {
     for (kind, ids) in [(Kind::Validating, validating), (Kind::Mutating, mutating)] {
         let Some(first) = ids.first() else { continue };
         let probe = format!("probe-{kind:?}").to_lowercase();
-        let mut webhooks: Vec<Value> = ids.iter().map(|id| for_settings(serve, id, id)).collect();
-        webhooks.push(for_settings(serve, &probe, first));
+        let mut webhooks: Vec<Value> = ids.iter().map(|id| for_settings(endpoint, id, id)).collect();
+        webhooks.push(for_settings(endpoint, &probe, first));
         api.apply(&configuration(kind, "scenarios", &webhooks)).await?;
         in_force(api, &probe).await?;
     }
     Ok(())
 }
 
-fn for_settings(serve: &Serve, id: &str, policy: &str) -> Value {
-    let mut webhook = webhook(serve, &name(id), policy);
+fn for_settings(endpoint: &Endpoint, id: &str, policy: &str) -> Value {
+    let mut webhook = webhook(endpoint, &name(id), policy);
     webhook["rules"] = json!([{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"],
         "operations": ["CREATE", "UPDATE", "DELETE"]}]);
     webhook["matchPolicy"] = json!("Exact");

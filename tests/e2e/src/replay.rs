@@ -1,31 +1,34 @@
 //! Every scenario directory once more, on a real API server.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use http::Method;
 use operator_bounds::documents;
+use operator_bounds::host::{ListResources, Request};
+use operator_bounds::policy::{MODULE, Policy};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
+use test_kubewarden::Versions;
 use test_plane::Plane;
+use test_plane::api::{Answer, Api, Key};
+use test_plane::audit::{Annotations, AuditLog, Detail};
 use tokio::time::{Instant, sleep};
 
-use crate::api::{Answer, Api, Key};
-use crate::audit::{Annotations, AuditLog};
 use crate::authorizer::{Authorizer, SETTINGS};
 use crate::case::{Case, find};
 use crate::complete::Schemas;
+use crate::host::{Host, Kind, Shown};
 use crate::registration::{self, PATIENCE};
 use crate::report::Report;
 use crate::scenario::{self, Plan, Skip};
-use crate::serve::Serve;
 use crate::state::{State, written};
 use crate::support::root;
 
 /// Scenarios that must be replayed: nearly all that a server can be asked about.
-const FEWEST: usize = 1050;
+const FEWEST: usize = 1075;
 
 /// One scenario that was sent, and what came back.
 struct Sent {
@@ -39,10 +42,10 @@ struct Sent {
 }
 
 /// Replays all scenarios whose name begins like this.
-pub(crate) async fn run(program: &Path, filter: &str, report: &mut Report) -> anyhow::Result<()> {
+pub(crate) async fn run(kind: &Kind, filter: &str, report: &mut Report) -> anyhow::Result<()> {
     let directory = TempDir::new()?;
     let authorizer = Authorizer::start(directory.path()).await?;
-    let audit = AuditLog::new(directory.path())?;
+    let audit = AuditLog::new(directory.path(), Detail::Metadata)?;
     let [audit_policy, audit_log] = audit.arguments();
     let plane = Plane::start(&[
         "--olm-v1=deprecated-experimental",
@@ -56,17 +59,22 @@ pub(crate) async fn run(program: &Path, filter: &str, report: &mut Report) -> an
     let mut api = Api::connect(&plane.kubeconfig()).await?;
     let schemas = define(&mut api).await?;
     let scenarios = load(filter)?;
-    let (ids, policies) = policies(&scenarios);
-    let serve = Serve::start(program, &plane.kubeconfig(), &policies, directory.path()).await?;
+    let (ids, policies) = policies(&scenarios, kind.module())?;
+    let host = kind.start(&plane.kubeconfig(), &policies, directory.path()).await?;
     let may_mutate = |id: &&str| policies[*id]["allowedToMutate"] == true;
     let (mutating, validating): (Vec<&str>, Vec<&str>) = ids.values().map(String::as_str).partition(may_mutate);
-    registration::register(&api, &serve, &validating, &mutating).await?;
+    registration::register(&api, host.endpoint(), &validating, &mutating).await?;
 
     let began = Instant::now();
-    let mut replayer = Replayer { state: State::new(api.clone()), api, schemas, serve };
+    let mut replayer = Replayer { state: State::new(api.clone()), api, schemas, host, policy: Policy::native()? };
     let mut sent = Vec::new();
     for (name, case) in scenarios {
         let id = ids.get(&scenario::settings(&case).to_string()).cloned().unwrap_or_default();
+        if scenario::is_audit(&case) && case.expected.host_errors.is_empty() {
+            let response = replayer.audit(&case, &id).await.with_context(|| name.clone())?;
+            report.replayed(&name, &problems(&case, &response), &response);
+            continue;
+        }
         match replayer.send(&case, &id).await.with_context(|| name.clone())? {
             Ok((plan, answer, expected)) => {
                 sent.push(Sent { name, case, settings: id, plan, answer, expected });
@@ -80,13 +88,22 @@ pub(crate) async fn run(program: &Path, filter: &str, report: &mut Report) -> an
     let facts = audit.annotations()?;
     for sent in &sent {
         let response = sent.response(&facts);
-        report.replayed(&sent.name, &sent.case.expected.problems(&response), &response);
+        report.replayed(&sent.name, &problems(&sent.case, &response), &response);
     }
     if filter.is_empty() {
         report.at_least(FEWEST);
     }
-    report.took("scenarios", began.elapsed());
+    report.took(&format!("scenarios by {}", kind.name()), began.elapsed());
     Ok(())
+}
+
+/// What is not as expected. Every answer of the policy carries its verdict: without one it was not asked.
+fn problems(case: &Case, response: &Value) -> Vec<String> {
+    let mut problems = case.expected.problems(response);
+    if response["audit_annotations"]["verdict"].as_str().is_none_or(str::is_empty) {
+        problems.push("there is no verdict: the policy was not asked".to_owned());
+    }
+    problems
 }
 
 /// The kinds that scenarios have and the server has not: earlier versions of OLM's, and somebody else's.
@@ -140,7 +157,8 @@ fn load(filter: &str) -> anyhow::Result<Vec<(String, Case)>> {
 }
 
 /// A policy for each of the settings that scenarios have: their names by the settings, and the policy server's file.
-fn policies(scenarios: &[(String, Case)]) -> (BTreeMap<String, String>, Value) {
+fn policies(scenarios: &[(String, Case)], module: &str) -> anyhow::Result<(BTreeMap<String, String>, Value)> {
+    let metadata = annotate::read_metadata(MODULE)?.context("the policy is not annotated")?;
     let mut ids = BTreeMap::new();
     let mut policies = Map::new();
     // The first is always there, and refuses what is never right: with it one sees whether the webhooks are in force.
@@ -150,17 +168,21 @@ fn policies(scenarios: &[(String, Case)]) -> (BTreeMap<String, String>, Value) {
         if let std::collections::btree_map::Entry::Vacant(new) = ids.entry(settings.to_string()) {
             new.insert(id.clone());
             let strips = settings["clusterExtensions"]["strip"] == true;
-            policies.insert(id, json!({"settings": settings, "allowedToMutate": strips, "policyMode": "protect"}));
+            let policy = json!({"module": module, "settings": settings, "allowedToMutate": strips, "policyMode": "protect",
+                "contextAwareResources": metadata.context_aware_resources, "hostCapabilities": metadata.host_capabilities});
+            policies.insert(id, policy);
         }
     }
-    (ids, Value::Object(policies))
+    Ok((ids, Value::Object(policies)))
 }
 
 struct Replayer {
     api: Api,
     schemas: Schemas,
     state: State,
-    serve: Serve,
+    host: Host,
+    /// Says which lists a scenario reads.
+    policy: Policy,
 }
 
 impl Replayer {
@@ -180,7 +202,7 @@ impl Replayer {
             }
             bail!("{refused}");
         }
-        self.settle().await?;
+        self.settle(&self.lists(case)).await?;
         let (method, path, body) = plan.request(&self.api, self.state.live(&plan.key))?;
         let expected = self.stored(&plan, case).await?;
         let answer = self.api.send_as(Some(&plan.sender), method, &path, body.as_ref()).await?;
@@ -192,6 +214,22 @@ impl Replayer {
             self.state.touched(if key.kind == plan.key.kind { key } else { plan.key.clone() });
         }
         Ok(Ok((plan, answer, expected)))
+    }
+
+    /// Sends what the audit scanner would send, to where it would send it.
+    async fn audit(&mut self, case: &Case, settings: &str) -> anyhow::Result<Value> {
+        let cluster = scenario::cluster(case, &self.schemas);
+        if let Err(refused) = self.state.hold(&cluster, None, None).await? {
+            bail!("{refused}");
+        }
+        self.settle(&self.lists(case)).await?;
+        let request = case.request.as_ref().context("no request")?;
+        let answer = self.host.audit(settings, request).await?;
+        let status = &answer["status"];
+        Ok(json!({
+            "accepted": answer["allowed"], "code": status["code"], "message": status["message"],
+            "warnings": answer["warnings"], "audit_annotations": answer["auditAnnotations"],
+        }))
     }
 
     /// What the API server would store of the object that a mutation should give: with its defaults, and pruned. An
@@ -206,25 +244,31 @@ impl Replayer {
         Ok(written(&answer.ok(&plan.key)?.body))
     }
 
+    /// The lists that the policy reads for a scenario.
+    fn lists(&self, case: &Case) -> Vec<ListResources> {
+        let host = self.policy.host(&case.manifests);
+        // What it answers is not of interest here, only what it asks.
+        let _ = bounds::validate(&case.payload, &host);
+        let lists = host.exchanges().into_iter().filter_map(|exchange| match exchange.request {
+            Request::List(list) => Some(list),
+            _ => None,
+        });
+        lists.collect()
+    }
+
     /// Waits until the webhook's watches show what is in the cluster.
-    async fn settle(&self) -> anyhow::Result<()> {
+    async fn settle(&self, lists: &[ListResources]) -> anyhow::Result<()> {
         let end = Instant::now() + PATIENCE;
-        let mut truth: HashMap<String, BTreeMap<String, String>> = HashMap::new();
+        let lists: Vec<&ListResources> = lists.iter().collect();
+        let mut truth: HashMap<String, Versions> = HashMap::new();
         loop {
-            let caches = self.serve.caches().await?;
             let mut late = None;
-            for cache in &caches {
-                let key = Key {
-                    api_version: cache.api_version.clone(),
-                    kind: cache.kind.clone(),
-                    namespace: cache.namespace.clone().unwrap_or_default(),
-                    name: String::new(),
-                };
-                let path = self.api.collection(&key)?;
+            for Shown { place, objects } in self.host.shown(&lists).await? {
+                let path = self.api.collection(&place)?;
                 if !truth.contains_key(&path) {
                     truth.insert(path.clone(), versions(&self.api, &path).await?);
                 }
-                if truth.get(&path) != Some(&cache.objects) {
+                if truth.get(&path) != Some(&objects) {
                     late = Some(path);
                 }
             }
@@ -248,7 +292,7 @@ fn is_invalid(answer: &Answer) -> bool {
 }
 
 /// Names and versions of the objects that are there.
-async fn versions(api: &Api, path: &str) -> anyhow::Result<BTreeMap<String, String>> {
+async fn versions(api: &Api, path: &str) -> anyhow::Result<Versions> {
     let list = api.send(Method::GET, path, None).await?.ok(&path)?.body;
     let items = list["items"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

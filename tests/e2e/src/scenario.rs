@@ -6,15 +6,14 @@ use std::fmt;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::api::{Api, Key, Sender};
 use crate::case::Case;
 use crate::complete::Schemas;
 use crate::state::written;
+use test_plane::api::{Api, Key, Sender};
 
 /// Why a scenario is not replayed. Each is something that no API server does or takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Skip {
-    Audit,
     HostErrors,
     Payload,
     Settings,
@@ -29,7 +28,6 @@ pub(crate) enum Skip {
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Skip::Audit => "sent by the audit scanner, past the API server",
             Skip::HostErrors => "look-ups that are made to fail",
             Skip::Payload => "no admission request at all",
             Skip::Settings => "settings with which no policy server starts",
@@ -66,9 +64,6 @@ impl Plan {
         if !case.expected.host_errors.is_empty() {
             return Err(Skip::HostErrors);
         }
-        if request["userInfo"].as_object().is_some_and(serde_json::Map::is_empty) {
-            return Err(Skip::Audit);
-        }
         let user = request["userInfo"]["username"].as_str().filter(|user| !user.is_empty()).ok_or(Skip::User)?;
         let groups = request["userInfo"]["groups"].as_array().into_iter().flatten();
         let groups: Vec<String> = groups.filter_map(Value::as_str).map(str::to_owned).collect();
@@ -81,8 +76,7 @@ impl Plan {
             return Err(Skip::Generated);
         }
         let key = named(request, described, api)?;
-        let mut cluster: BTreeMap<Key, Value> =
-            case.manifests.objects().map(|object| (Key::of(object), schemas.complete(object))).collect();
+        let mut cluster = cluster(case, schemas);
         if cluster.keys().any(|key| api.is_namespaced(&key.api_version, &key.kind).is_none()) {
             return Err(Skip::Kind);
         }
@@ -130,6 +124,17 @@ impl Plan {
             _ => (Method::POST, format!("{}{sub}", api.path(&self.key)?), Some(written(&self.object))),
         })
     }
+}
+
+/// Whether it is the audit scanner that sends it, past the API server: it knows no user.
+pub(crate) fn is_audit(case: &Case) -> bool {
+    let user = case.request.as_ref().map(|request| &request["userInfo"]);
+    user.and_then(Value::as_object).is_some_and(serde_json::Map::is_empty)
+}
+
+/// What is to be in the cluster.
+pub(crate) fn cluster(case: &Case, schemas: &Schemas) -> BTreeMap<Key, Value> {
+    case.manifests.objects().map(|object| (Key::of(object), schemas.complete(object))).collect()
 }
 
 /// The object's place; the request must agree with the object about it.

@@ -2,26 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use http::Request;
-use kube::config::KubeConfigOptions;
-use kube::{Client, Config};
 use serde::Deserialize;
-use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use serde_json::Value;
+use test_kubewarden::Client;
+use test_kubewarden::webhook::Endpoint;
+use test_parts::Process;
+
+/// It compiles the module, on a machine that may have other things to do.
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A running webhook. It is ended when this is dropped.
 pub(crate) struct Serve {
-    child: Child,
-    pub(crate) address: String,
-    /// The certificate that it is trusted by, in PEM.
-    pub(crate) ca: Vec<u8>,
-    client: Client,
+    _process: Process,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) client: Client,
 }
 
 /// What it prints when it is ready.
@@ -32,8 +29,8 @@ struct Ready {
     ca_file: PathBuf,
 }
 
-/// One of its watches, and what it shows: name and resourceVersion of each object.
-#[derive(Debug, Deserialize)]
+/// What one of its watches shows: names and versions.
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Cache {
     pub(crate) api_version: String,
@@ -49,56 +46,32 @@ impl Serve {
         kubeconfig: &Path,
         policies: &Value,
         directory: &Path,
+        seconds: u32,
     ) -> anyhow::Result<Self> {
-        let file = directory.join("policies.yml");
+        let (file, log) = (directory.join("policies.yml"), directory.join("serve.log"));
         tokio::fs::write(&file, policies.to_string()).await?;
-        let log = std::fs::File::create(directory.join("serve.log"))?;
-        let mut child = Command::new(program)
+        // What an earlier one has said is not for this one.
+        tokio::fs::write(&log, "").await?;
+        let mut command = Command::new(program);
+        command
             .arg("serve")
             .arg("--kubeconfig")
             .arg(kubeconfig)
-            // A busy machine is not what is tested.
-            .args(["--addr", "127.0.0.1:0", "--evaluation-limit", "20", "--policies"])
+            .args(["--addr", "127.0.0.1:0", "--evaluation-limit", &seconds.to_string(), "--policies"])
             .arg(&file)
             .arg("--ca-file")
-            .arg(directory.join("serve-ca.crt"))
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .kill_on_drop(true)
-            .spawn()
-            .with_context(|| program.display().to_string())?;
-        let stdout = child.stdout.take().context("no output of operator-bounds serve")?;
-        let mut lines = BufReader::new(stdout).lines();
-        let line = timeout(Duration::from_mins(2), lines.next_line()).await.context("serve is not ready")??;
-        let Some(line) = line else {
-            let said = tokio::fs::read_to_string(directory.join("serve.log")).await.unwrap_or_default();
-            bail!("operator-bounds serve ended: {said}");
-        };
-        // Whatever else it says is read, so that it never waits for a reader.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        let ready: Ready = serde_json::from_str(&line).with_context(|| format!("serve says {line}"))?;
-        let ca = tokio::fs::read(&ready.ca_file).await?;
-        Ok(Serve { child, client: client(&ready.address, &ready.ca_file).await?, address: ready.address, ca })
+            .arg(directory.join("serve-ca.crt"));
+        let mut process = Process::start("operator-bounds serve", &command, &log)?;
+        let ready: Ready = process.wait(PATIENCE, || {
+            let said = std::fs::read_to_string(&log).ok()?;
+            said.lines().find_map(|line| serde_json::from_str(line).ok())
+        })?;
+        let endpoint = Endpoint { address: ready.address, ca: tokio::fs::read(&ready.ca_file).await? };
+        Ok(Serve { _process: process, client: Client::of(&endpoint).await?, endpoint })
     }
 
     /// What its watches show now.
     pub(crate) async fn caches(&self) -> anyhow::Result<Vec<Cache>> {
-        let request = Request::get("/caches").body(Vec::new())?;
-        Ok(self.client.request(request).await?)
+        self.client.get("/caches").await
     }
-
-    /// Ends it, and returns when it is gone.
-    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
-        Ok(self.child.kill().await?)
-    }
-}
-
-/// kube's client, since it is here and knows TLS.
-async fn client(address: &str, ca: &Path) -> anyhow::Result<Client> {
-    let kubeconfig = serde_json::from_value(json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "serve",
-        "clusters": [{"name": "serve", "cluster": {"server": address, "certificate-authority": ca}}],
-        "contexts": [{"name": "serve", "context": {"cluster": "serve"}}],
-    }))?;
-    Ok(Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?)
 }

@@ -10,8 +10,8 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::api::{Api, Key};
 use crate::registration::PATIENCE;
+use test_plane::api::{Api, Key};
 
 /// Keeps an object that a scenario shows in the middle of its deletion.
 const HOLD: &str = "e2e.operator-bounds.example/hold";

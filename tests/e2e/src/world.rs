@@ -1,26 +1,23 @@
 //! A cluster as an administrator has it: the shipped registrations in force, controllers at work, users with RBAC.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Output;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use http::Method;
-use operator_bounds::documents;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use test_plane::Plane;
+use test_kubewarden::{Shipped, admit};
+use test_plane::{Plane, eventually};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep};
 
-use crate::api::{Answer, Api, Key, Sender};
+use crate::host::{Host, Kind};
 use crate::registration::PATIENCE;
-use crate::serve::Serve;
-use crate::shipped::Shipped;
-use crate::support::root;
+use test_plane::api::{Answer, Api, Key, Sender};
 
 pub(crate) const RBAC_V1: &str = "rbac.authorization.k8s.io/v1";
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -29,68 +26,55 @@ pub(crate) const WRITERS: &str = "e2e:writers";
 /// What all operators in these tests may hold.
 pub(crate) const PODS: [&str; 1] = ["pods"];
 
+const SHIPPED: [&str; 3] = ["olm-v0.yaml", "olm-v1.yaml", "olm-v1-strip.yaml"];
+/// With OLM v0 in the same cluster its own comment says to leave it out.
+const LEFT_OUT: [&str; 1] = ["operator-bounds-olm-v1-identities"];
+
 /// The cluster. Everything in it ends when this is dropped.
-pub(crate) struct World {
+pub(crate) struct World<'k> {
     pub(crate) api: Api,
-    program: PathBuf,
+    kind: &'k Kind,
+    /// The kubeconfig of its account.
+    policy_server: PathBuf,
     shipped: Shipped,
     /// None while it is down.
-    serve: Mutex<Option<Serve>>,
+    host: Mutex<Option<Host>>,
     namespaces: AtomicUsize,
     directory: TempDir,
     plane: Plane,
 }
 
-impl World {
-    pub(crate) async fn start(program: &Path) -> anyhow::Result<Self> {
+impl<'k> World<'k> {
+    pub(crate) async fn start(kind: &'k Kind) -> anyhow::Result<Self> {
         let plane = Plane::start(&["--olm-v1=deprecated"])?;
+        let directory = TempDir::new()?;
+        let api = Api::connect(&plane.kubeconfig()).await?;
         let world = World {
-            api: Api::connect(&plane.kubeconfig()).await?,
-            program: program.to_owned(),
-            shipped: Shipped::read()?,
-            serve: Mutex::default(),
+            policy_server: admit(&plane, &api, directory.path()).await?,
+            api,
+            kind,
+            shipped: Shipped::read(&SHIPPED, &LEFT_OUT)?,
+            host: Mutex::default(),
             namespaces: AtomicUsize::new(0),
-            directory: TempDir::new()?,
+            directory,
             plane,
         };
         let all = json!([{"apiGroups": ["operators.coreos.com", "olm.operatorframework.io"], "resources": ["*"], "verbs": ["*"]},
             {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]);
         world.api.create(&cluster_role(WRITERS, &all)).await?;
         world.api.create(&binding(None, WRITERS, ("ClusterRole", WRITERS), &group(WRITERS))).await?;
-        world.let_policy_server_in().await?;
-        world.start_serve().await?;
+        world.start_host().await?;
         Ok(world)
     }
 
-    fn policy_server(&self) -> PathBuf {
-        self.directory.path().join("policy-server.kubeconfig")
-    }
-
-    /// The webhook looks things up as the policy server does: with its account, and the RBAC that is shipped for it.
-    async fn let_policy_server_in(&self) -> anyhow::Result<()> {
-        let metadata = json!({"name": "policy-server", "namespace": "kubewarden"});
-        self.api.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubewarden"}})).await?;
-        self.api.create(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})).await?;
-        for object in documents::read(&root().join("policy-metadata/policy-server-rbac.yaml"))? {
-            self.api.create(&object).await?;
-        }
-        let mut kubeconfig = documents::read(&self.plane.kubeconfig())?.into_iter().next().context("no kubeconfig")?;
-        let token = self.api.token("kubewarden", "policy-server").await?;
-        for user in kubeconfig["users"].as_array_mut().into_iter().flatten() {
-            user["user"] = json!({"token": token});
-        }
-        tokio::fs::write(self.policy_server(), kubeconfig.to_string()).await?;
-        Ok(())
-    }
-
     /// Starts the webhook, and waits until the API server asks it.
-    pub(crate) async fn start_serve(&self) -> anyhow::Result<()> {
-        let policies = self.shipped.policies();
-        let serve = Serve::start(&self.program, &self.policy_server(), &policies, self.directory.path()).await?;
-        for configuration in self.shipped.configurations(&serve) {
+    pub(crate) async fn start_host(&self) -> anyhow::Result<()> {
+        let policies = self.shipped.policies(self.kind.module());
+        let host = self.kind.start(&self.policy_server, &policies, self.directory.path()).await?;
+        for configuration in self.shipped.configurations(host.endpoint()) {
             self.api.apply(&configuration).await?;
         }
-        *self.serve.lock().await = Some(serve);
+        *self.host.lock().await = Some(host);
         // What each registration refuses, whoever asks: an empty target; a role of an operator in a namespace without a group.
         let namespace = self.namespace().await?;
         let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
@@ -105,11 +89,8 @@ impl World {
     }
 
     /// Ends the webhook; the registrations stay.
-    pub(crate) async fn stop_serve(&self) -> anyhow::Result<()> {
-        match self.serve.lock().await.take() {
-            Some(serve) => serve.stop().await,
-            None => Ok(()),
-        }
+    pub(crate) async fn stop_host(&self) {
+        self.host.lock().await.take();
     }
 
     /// A new namespace.
@@ -158,14 +139,7 @@ impl World {
         what: &str,
         attempt: impl AsyncFn() -> anyhow::Result<Result<T, String>>,
     ) -> anyhow::Result<(T, Duration)> {
-        let began = Instant::now();
-        loop {
-            match attempt().await? {
-                Ok(value) => return Ok((value, began.elapsed())),
-                Err(why) if began.elapsed() > PATIENCE => bail!("{what}: not after {PATIENCE:?}: {why}"),
-                Err(_) => sleep(Duration::from_millis(10)).await,
-            }
-        }
+        eventually(what, PATIENCE, attempt).await
     }
 
     /// An API client with an account's token.

@@ -7,11 +7,20 @@
 //! # Ok(()) }
 //! ```
 
+pub mod api;
+pub mod audit;
+mod wait;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
+use serde_json::json;
 use tempfile::TempDir;
+use test_parts::{Process, Watchdog};
+pub use wait::eventually;
+
+use crate::api::Api;
 
 /// A running control plane. It stops, and its files go, when this is dropped.
 #[derive(Debug)]
@@ -31,12 +40,14 @@ impl Plane {
         }
         let program = PathBuf::from(String::from_utf8(built.stdout)?.trim());
         let directory = tempfile::Builder::new().prefix("operator-bounds-plane-").tempdir()?;
+        let watchdog = Watchdog::get()?;
+        watchdog.plane(&program, directory.path())?;
+        watchdog.remove(directory.path())?;
         let mut up = Command::new(&program);
-        up.arg("up").arg("--dir").arg(directory.path()).args(arguments).stdout(Stdio::null());
+        up.arg("up").arg("--dir").arg(directory.path()).args(arguments);
+        let log = directory.path().join("up.log");
         let plane = Plane { program, directory };
-        if !up.status().context("plane up")?.success() {
-            bail!("the control plane did not start");
-        }
+        Process::start("the start of the control plane", &up, &log)?.finish()?;
         Ok(plane)
     }
 
@@ -50,6 +61,26 @@ impl Plane {
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("kubeconfig")
+    }
+
+    /// The API server crashes, and comes back with the same data. Returns when it is ready.
+    pub fn restart(&self) -> anyhow::Result<()> {
+        let mut restart = Command::new(&self.program);
+        restart.arg("restart").arg("--dir").arg(self.directory.path());
+        Process::start("the restart of the API server", &restart, &self.directory.path().join("restart.log"))?.finish()
+    }
+
+    /// Writes a kubeconfig with a token of a service account, good for a day.
+    pub async fn kubeconfig_of(&self, api: &Api, namespace: &str, account: &str, path: &Path) -> anyhow::Result<()> {
+        let token = api.token(namespace, account).await?;
+        let (server, ca) = (api.server(), self.directory.path().join("pki/ca.crt"));
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": account,
+            "clusters": [{"name": "plane", "cluster": {"server": server, "certificate-authority": ca}}],
+            "users": [{"name": account, "user": {"token": token}}],
+            "contexts": [{"name": account, "context": {"cluster": "plane", "user": account, "namespace": namespace}}],
+        });
+        std::fs::write(path, kubeconfig.to_string()).with_context(|| path.display().to_string())
     }
 }
 

@@ -1,20 +1,19 @@
 //! ClusterExtension: the life of `spec.serviceAccount`, and who may choose what an extension runs as.
 
-use crate::boundary::{Boundary, SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX};
-use crate::context::Context;
-use crate::extension::{ClusterExtension, without};
-use crate::grant::{Reach, held};
-use crate::group::Targets;
-use crate::guard::{self, Choice, Place};
-use crate::json::Unreadable;
-use crate::message::shell;
+use super::review::Review;
+use crate::decide::boundary::{self, Boundary, SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX};
+use crate::decide::guard::{self, Choice};
+use crate::decide::holders::{Reach, holder};
+use crate::decide::message::shell;
+use crate::decide::verdict::{Admitted, Reason, Refusal};
+use crate::olm::extension::{ClusterExtension, without};
+use crate::rbac::subject::Identity;
+use crate::read::json::Unreadable;
 use crate::settings::{Bound, Phase};
-use crate::subject::Identity;
-use crate::verdict::{Admitted, Refusal};
 
 use super::{Verdict, read_new, read_old, said, same_spec, unreadable};
 
-pub(super) fn judge(cx: &Context<'_>) -> Verdict {
+pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     let extension: ClusterExtension<'_> = read_new(cx)?;
     // Finalizers, labels and annotations stay editable in every phase, whatever the stored object carries.
     if same_spec(cx)? {
@@ -22,7 +21,7 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     }
     let old: Option<ClusterExtension<'_>> = read_old(cx)?;
     let unreadable = |error: Unreadable| unreadable(cx, error);
-    let boundary = extension.boundary(cx.settings).map_err(unreadable)?;
+    let boundary = boundary::of_extension(&extension, cx.settings).map_err(unreadable)?;
     cx.fact("phase", Phase::VALUES[cx.settings.phase() as usize]);
     if let Some(boundary) = &boundary {
         cx.fact("boundary", boundary.identity.user());
@@ -32,7 +31,8 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
         old.as_ref().is_none_or(|old| part(old) != part(&extension))
     };
     let content = changed(|extension| extension.content().map(|part| part.map(str::to_owned)).to_vec());
-    let old_boundary = old.as_ref().map(|old| old.boundary(cx.settings)).transpose().map_err(unreadable)?.flatten();
+    let old_boundary =
+        old.as_ref().map(|old| boundary::of_extension(old, cx.settings)).transpose().map_err(unreadable)?.flatten();
     let identity = old.is_none()
         || boundary.as_ref().map(|boundary| &boundary.identity) != old_boundary.as_ref().map(|old| &old.identity);
     if content || identity {
@@ -42,7 +42,7 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
 }
 
 /// What the phase says of the field.
-fn live(cx: &Context<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Boundary>) -> Result<(), Refusal> {
+fn live(cx: &Review<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Boundary>) -> Result<(), Refusal> {
     let name = extension.metadata.said_name();
     let fields = extension.fields();
     let written = || fields.iter().map(|path| path.join(".")).collect::<Vec<_>>().join(" and ");
@@ -62,7 +62,7 @@ fn live(cx: &Context<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Bo
             Ok(())
         }
         (Phase::Removed, true) => Err(Refusal::forbidden(
-            "field-removed",
+            Reason::FieldRemoved,
             format!(
                 "ClusterExtension {name} sets {}, which this release of OLM does not have any more. Take the field out \
                  of the manifest; grant what the extension needs to User olm:clusterextension:{name} instead where the \
@@ -79,7 +79,7 @@ fn live(cx: &Context<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Bo
 
 fn account_required(name: &str) -> Refusal {
     Refusal::forbidden(
-        "account-required",
+        Reason::AccountRequired,
         format!(
             "ClusterExtension {name} names no service account, and this release of OLM requires one: name the account that \
              installs it in spec.serviceAccount.name"
@@ -88,7 +88,7 @@ fn account_required(name: &str) -> Refusal {
 }
 
 /// What OLM says, or that the field still bounds.
-fn deprecation(cx: &Context<'_>, name: &str) -> String {
+fn deprecation(cx: &Review<'_>, name: &str) -> String {
     if cx.settings.cluster_extensions.bound == Bound::ServiceAccount {
         return format!(
             "[DEPRECATION] 'spec.serviceAccount' is specified in ClusterExtension '{name}': it still bounds the extension \
@@ -102,7 +102,7 @@ fn deprecation(cx: &Context<'_>, name: &str) -> String {
 }
 
 /// Takes out exactly the field, wherever it is.
-fn strip(cx: &Context<'_>, name: &str, fields: &[&[&str]], written: &str) -> Result<(), Refusal> {
+fn strip(cx: &Review<'_>, name: &str, fields: &[&[&str]], written: &str) -> Result<(), Refusal> {
     let object = cx.request.object.map_or("{}", |object| object.get());
     let stripped = fields.iter().try_fold(object.to_owned(), |object, path| without(&object, path));
     let broken =
@@ -115,7 +115,7 @@ fn strip(cx: &Context<'_>, name: &str, fields: &[&[&str]], written: &str) -> Res
     Ok(())
 }
 
-fn account_exists(cx: &Context<'_>, namespace: &str, account: &str, name: &str) -> Result<(), Refusal> {
+fn account_exists(cx: &Review<'_>, namespace: &str, account: &str, name: &str) -> Result<(), Refusal> {
     if cx.lookups.account_exists(namespace, account)? {
         return Ok(());
     }
@@ -125,19 +125,19 @@ fn account_exists(cx: &Context<'_>, namespace: &str, account: &str, name: &str) 
         shell(namespace),
         shell(account)
     );
-    cx.object(cx.settings.operator_groups.missing_service_account.into(), "account-missing", text)
+    cx.object(cx.settings.operator_groups.missing_service_account.into(), Reason::AccountMissing, text)
 }
 
 /// A synthetic identity has nothing until somebody grants it.
-fn warn_of_nothing_granted(cx: &Context<'_>, name: &str, boundary: &Boundary) -> Result<(), Refusal> {
+fn warn_of_nothing_granted(cx: &Review<'_>, name: &str, boundary: &Boundary) -> Result<(), Refusal> {
     let user = boundary.identity.user();
     // Who has no name yet (generateName) has no user yet.
     if user == SYNTHETIC_USER_PREFIX || boundary.identity.as_service_account().is_some() {
         return Ok(());
     }
     // Through `system:authenticated` everybody holds something; that is not what anybody granted to extensions.
-    let named = [Identity::user_in(user, vec![SYNTHETIC_GROUP.to_owned()])];
-    if held(&cx.lookups, &named, Reach::Everywhere)?.is_empty() {
+    let named = Identity::user_in(user, vec![SYNTHETIC_GROUP.to_owned()]);
+    if holder(&cx.lookups, named, Reach::Everywhere)?.held.is_empty() {
         cx.warn(&format!(
             "ClusterExtension {name} runs as User {user} (Group {SYNTHETIC_GROUP}), which holds nothing yet: nothing is \
              installed until it does. See what it needs: operator-bounds derive BUNDLE --for {}",
@@ -147,16 +147,15 @@ fn warn_of_nothing_granted(cx: &Context<'_>, name: &str, boundary: &Boundary) ->
     Ok(())
 }
 
-fn check_guard(cx: &Context<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Boundary>) -> Result<(), Refusal> {
-    let place = Place { namespace: extension.namespace(), targets: &Targets::All };
+fn check_guard(cx: &Review<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Boundary>) -> Result<(), Refusal> {
     let what = said(cx, &extension.metadata.said_name());
     if let Some(boundary) = boundary {
         let act = format!("run {what} as {}", boundary.said);
-        return guard::check(cx, cx.settings.guard, &act, &Choice::Boundary(boundary), &place);
+        return guard::check(cx, cx.requester.as_ref(), cx.settings.guard, &act, &Choice::Boundary(boundary));
     }
     let everything = Choice::Everything {
         why: "OLM installs it with cluster-admin rights and nothing bounds it",
         instead: "have the policy bound extensions (clusterExtensions.bound)",
     };
-    guard::check(cx, cx.settings.guard_unbounded, &format!("install {what}"), &everything, &place)
+    guard::check(cx, cx.requester.as_ref(), cx.settings.guard_unbounded, &format!("install {what}"), &everything)
 }

@@ -1,20 +1,21 @@
 //! ClusterServiceVersion: bounded by the active group of its namespace.
 
-use crate::borrowed::Operator;
-use crate::boundary::{self, Bounds};
+use super::review::Review;
 use crate::cluster::{CLUSTER_SERVICE_VERSIONS, Get};
-use crate::context::Context;
-use crate::csv::ClusterServiceVersion;
-use crate::excess::{Judged, bounded};
-use crate::group::Group;
-use crate::lookups::parse;
-use crate::message::shell;
-use crate::verdict::{Admitted, Refusal};
-use crate::weigh::{Weighed, weigh};
+use crate::decide::borrowed::Operator;
+use crate::decide::boundary::{self, Bounds};
+use crate::decide::excess::{Judged, bounded};
+use crate::decide::groups;
+use crate::decide::lookups::parse;
+use crate::decide::message::shell;
+use crate::decide::verdict::{Admitted, Refusal};
+use crate::decide::weigh::{Weighed, weigh};
+use crate::olm::csv::ClusterServiceVersion;
+use crate::olm::group::Group;
 
 use super::{Verdict, namespace_of, read_new, read_old};
 
-pub(super) fn judge(cx: &Context<'_>) -> Verdict {
+pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     let csv: ClusterServiceVersion<'_> = read_new(cx)?;
     let namespace = namespace_of(cx, &csv.metadata);
     if cx.settings.exempts_namespace(namespace) {
@@ -26,7 +27,7 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
         return Ok(Admitted("unchanged"));
     }
     if let Some(original) = claim
-        && (cx.is_olm_v0() || is_true_copy(cx, &csv, original, namespace)?)
+        && (cx.is_by_olm_v0() || is_true_copy(cx, &csv, original, namespace)?)
     {
         return Ok(Admitted("copy"));
     }
@@ -37,30 +38,30 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
 
 /// Judges what the ClusterServiceVersion would bring into its namespace.
 fn install(
-    cx: &Context<'_>,
+    cx: &Review<'_>,
     csv: &ClusterServiceVersion<'_>,
     before: Option<&ClusterServiceVersion<'_>>,
     namespace: &str,
     may_replace: bool,
 ) -> Verdict {
-    match boundary::of_operator(cx, namespace, &csv.metadata.said_name())? {
+    match boundary::of_operator(cx, namespace, &[&csv.metadata.said_name(), &csv.spec.replaces])? {
         Bounds::NoGroup => Ok(Admitted("no-operator-group")),
         Bounds::Unbounded(_) => Ok(Admitted("unbounded")),
         Bounds::Bounded(group, boundaries) => {
-            let targets = group.targets(&cx.lookups)?;
+            let targets = groups::targets(&group, &cx.lookups)?;
             let operator = Operator { csv, before, namespace, targets: &targets, may_replace };
-            let Weighed { demands, grants, .. } = weigh(cx, &operator, &boundaries)?;
+            let Weighed { demands, limits } = weigh(cx, &operator, &boundaries)?;
             let judged = Judged {
                 what: format!("ClusterServiceVersion {namespace}/{}", csv.metadata.said_name()),
                 demands,
                 manifest: format!(
                     "{}{}",
                     shell(&format!("{}.yaml", csv.metadata.said_name())),
-                    targets.arguments(namespace)
+                    groups::arguments(&targets, namespace)
                 ),
                 notes: lag(&group).into_iter().collect(),
             };
-            bounded(cx, &judged, &boundaries, &grants, cx.settings.operator_groups.escalation)?;
+            bounded(cx, &judged, &limits, cx.settings.operator_groups.escalation)?;
             Ok(Admitted("bounded"))
         }
     }
@@ -68,7 +69,7 @@ fn install(
 
 /// Whether the original is where the copy says, with the same permissions. Anyone can forge a label.
 fn is_true_copy(
-    cx: &Context<'_>,
+    cx: &Review<'_>,
     copy: &ClusterServiceVersion<'_>,
     original: &str,
     namespace: &str,

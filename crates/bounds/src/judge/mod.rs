@@ -1,12 +1,16 @@
 //! One file for each judged object. This one finds the right file.
 
+mod attribution;
 mod binding;
+mod bookkeeping;
 mod cluster_extension;
 mod csv;
 mod install_plan;
 mod object_set;
+mod olms_own;
 mod operator_group;
 mod owned;
+mod review;
 mod role;
 mod subscription;
 mod synthetic;
@@ -14,33 +18,48 @@ mod synthetic;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::admission::Operation;
-use crate::context::Context;
-use crate::json;
-use crate::meta::{Bare, Meta};
-use crate::object::object;
-use crate::text::Text;
-use crate::verdict::{Admitted, Refusal};
+use crate::admission::{AdmissionRequest, Operation};
+use crate::decide::context::Context;
+use crate::decide::verdict::{Admitted, Reason, Refusal};
+use crate::olm::meta::{Bare, Meta, OwnerReference};
+use crate::read::json;
+use crate::read::object::object;
+use crate::read::text::Text;
+use owned::Judged;
+use review::Review;
 
 /// The API group of OLM v1.
 const OLM_V1: &str = "olm.operatorframework.io";
 
 type Verdict = Result<Admitted, Refusal>;
 
-/// Judges a request by the kind of its object.
-pub fn judge(cx: &Context<'_>) -> Verdict {
-    let request = cx.request;
-    if owned::is_judged(cx)
-        && let Some(admitted) = owned::judge(cx)?
-    {
-        return Ok(admitted);
+/// Judges a request.
+pub(crate) fn judge<'p>(request: &'p AdmissionRequest<'p>, cx: &'p Context<'p>) -> Verdict {
+    let cx = Review::new(request, cx);
+    if !owned::is_judged(&cx) {
+        return judge_kind(&cx);
     }
+    match owned::judge(&cx)? {
+        Judged::Admitted(admitted) => Ok(admitted),
+        Judged::AlsoAs(boundaries) => {
+            let mut admitted = Admitted("bounded");
+            for boundary in boundaries {
+                admitted = judge_kind(&cx.sent_by(boundary))?;
+            }
+            Ok(admitted)
+        }
+    }
+}
+
+/// Judges a request by the kind of its object.
+fn judge_kind(cx: &Review<'_>) -> Verdict {
+    let request = cx.request;
     // Deletion is never blocked, and a refused status would leave things that OLM skips for ever.
     if matches!(request.operation, Operation::Delete | Operation::Connect) {
         return Ok(Admitted("deletion"));
     }
     let kind = &request.kind;
-    let (versions, judge): (&[&str], fn(&Context<'_>) -> Verdict) = match (kind.group.as_str(), kind.kind.as_str()) {
+    let (versions, judge): (&[&str], fn(&Review<'_>) -> Verdict) = match (kind.group.as_str(), kind.kind.as_str()) {
         ("operators.coreos.com", "OperatorGroup") => (&["v1", "v1alpha2"], operator_group::judge),
         ("operators.coreos.com", "ClusterServiceVersion") => (&["v1alpha1"], csv::judge),
         ("operators.coreos.com", "InstallPlan") => (&["v1alpha1"], install_plan::judge),
@@ -55,9 +74,9 @@ pub fn judge(cx: &Context<'_>) -> Verdict {
         return Ok(Admitted("subresource"));
     }
     if !versions.contains(&kind.version.as_str()) {
-        return Err(Refusal::Forbidden {
-            reason: "unknown-version",
-            message: format!(
+        return Err(Refusal::forbidden(
+            Reason::UnknownVersion,
+            format!(
                 "{} of version {}/{} is not known to this policy, which knows {}. Register it with \
                  matchPolicy: Equivalent, or update the policy.",
                 kind.kind,
@@ -65,7 +84,7 @@ pub fn judge(cx: &Context<'_>) -> Verdict {
                 kind.version,
                 versions.join(", ")
             ),
-        });
+        ));
     }
     if is_clean_up(cx)? {
         return Ok(Admitted("terminating"));
@@ -74,19 +93,19 @@ pub fn judge(cx: &Context<'_>) -> Verdict {
 }
 
 /// The new object.
-fn read_new<'p, T: Deserialize<'p>>(cx: &Context<'p>) -> Result<T, Refusal> {
+fn read_new<'p, T: Deserialize<'p>>(cx: &Review<'p>) -> Result<T, Refusal> {
     read(cx, cx.request.object, "object")
 }
 
 /// The old object, in an UPDATE.
-fn read_old<'p, T: Deserialize<'p>>(cx: &Context<'p>) -> Result<Option<T>, Refusal> {
+fn read_old<'p, T: Deserialize<'p>>(cx: &Review<'p>) -> Result<Option<T>, Refusal> {
     match cx.request.operation {
         Operation::Update => read(cx, cx.request.old_object, "oldObject").map(Some),
         _ => Ok(None),
     }
 }
 
-fn read<'p, T: Deserialize<'p>>(cx: &Context<'p>, raw: Option<&'p RawValue>, root: &str) -> Result<T, Refusal> {
+fn read<'p, T: Deserialize<'p>>(cx: &Review<'p>, raw: Option<&'p RawValue>, root: &str) -> Result<T, Refusal> {
     let read = match raw {
         Some(raw) => json::read(raw.get(), root),
         None => Err(missing(root)),
@@ -102,12 +121,12 @@ fn missing(root: &str) -> json::Unreadable {
 
 #[cold]
 #[inline(never)]
-fn unreadable(cx: &Context<'_>, error: json::Unreadable) -> Refusal {
-    Refusal::Unreadable { what: said(cx, &cx.request.name), error }
+fn unreadable(cx: &Review<'_>, error: json::Unreadable) -> Refusal {
+    Refusal::unreadable(said(cx, &cx.request.name), error)
 }
 
 /// The object in words: `Role team-a/reader`.
-fn said(cx: &Context<'_>, name: &str) -> String {
+fn said(cx: &Review<'_>, name: &str) -> String {
     let request = cx.request;
     let name = if name.is_empty() { "(without a name)" } else { name };
     if request.namespace.is_empty() {
@@ -118,7 +137,7 @@ fn said(cx: &Context<'_>, name: &str) -> String {
 }
 
 /// The namespace of the object: the request's, or what the object says of itself.
-fn namespace_of<'x>(cx: &'x Context<'_>, metadata: &'x Meta<'_>) -> &'x str {
+fn namespace_of<'x>(cx: &'x Review<'_>, metadata: &'x Meta<'_>) -> &'x str {
     if cx.request.namespace.is_empty() { &metadata.namespace } else { &cx.request.namespace }
 }
 
@@ -131,7 +150,7 @@ object! {
 }
 
 /// Whether an UPDATE leaves the spec as it is written.
-fn same_spec(cx: &Context<'_>) -> Result<bool, Refusal> {
+fn same_spec(cx: &Review<'_>) -> Result<bool, Refusal> {
     if cx.request.operation != Operation::Update {
         return Ok(false);
     }
@@ -142,7 +161,7 @@ fn same_spec(cx: &Context<'_>) -> Result<bool, Refusal> {
 
 /// Whether a terminating object changes in nothing but its metadata (the labels and annotations that decide something apart):
 /// clean-up must go through, even where the object could not be read any further.
-fn is_clean_up(cx: &Context<'_>) -> Result<bool, Refusal> {
+fn is_clean_up(cx: &Review<'_>) -> Result<bool, Refusal> {
     let (Operation::Update, Some(new), Some(old)) = (cx.request.operation, cx.request.object, cx.request.old_object)
     else {
         return Ok(false);
@@ -154,12 +173,18 @@ fn is_clean_up(cx: &Context<'_>) -> Result<bool, Refusal> {
     Ok(now.metadata.deletion_timestamp.is_some()
         && now.metadata.labels == before.metadata.labels
         && now.metadata.annotations == before.metadata.annotations
-        && now.metadata.owner_references.iter().all(|owner| before.metadata.owner_references.contains(owner))
+        && only_fewer(&now.metadata.owner_references, &before.metadata.owner_references)
         && same_beside_metadata(cx, new, old)?)
 }
 
+/// Whether owners were only taken away: what is left is in the order that it was in.
+fn only_fewer(now: &[OwnerReference<'_>], before: &[OwnerReference<'_>]) -> bool {
+    let mut before = before.iter();
+    now.iter().all(|owner| before.any(|known| known == owner))
+}
+
 /// Whether two objects are written alike in everything but their metadata.
-fn same_beside_metadata<'p>(cx: &Context<'p>, new: &'p RawValue, old: &'p RawValue) -> Result<bool, Refusal> {
+fn same_beside_metadata<'p>(cx: &Review<'p>, new: &'p RawValue, old: &'p RawValue) -> Result<bool, Refusal> {
     let beside = |object: &'p RawValue, root: &str| -> Result<Vec<(Text<'p>, &'p str)>, Refusal> {
         let members: json::Members<'p> = read(cx, Some(object), root)?;
         let others = members.0.into_iter().filter(|(key, _)| *key != "metadata");

@@ -1,21 +1,17 @@
 //! ClusterObjectSet, earlier ClusterExtensionRevision: OLM v1 applies whatever it lists, with its own rights.
 
-use crate::context::Context;
-use crate::group::Targets;
-use crate::guard::{self, Choice, Place};
-use crate::meta::Bare;
+use super::review::Review;
+use crate::decide::guard::{self, Choice};
+use crate::decide::verdict::Admitted;
+use crate::olm::meta::Bare;
 use crate::settings::{Bound, Severity};
-use crate::verdict::Admitted;
 
 use super::{Verdict, read_new, read_old, said, same_spec};
 
-/// OLM's own bookkeeping passes; anybody else needs everything.
-pub(super) fn judge(cx: &Context<'_>) -> Verdict {
+/// Whoever writes one needs everything. OLM's own, which are bookkeeping, do not come here.
+pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     if cx.settings.cluster_extensions.bound == Bound::Off {
         return Ok(Admitted("not-judged"));
-    }
-    if cx.is_olm_v1() {
-        return Ok(Admitted("bookkeeping"));
     }
     let object: Bare<'_> = read_new(cx)?;
     // Labels and owners lead from an object to its extension: who changes them chooses what bounds it.
@@ -31,8 +27,7 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
         why: "OLM applies whatever it lists with cluster-admin rights",
         instead: "create a ClusterExtension, and let OLM write this",
     };
-    let place = Place { namespace: "", targets: &Targets::All };
     let act = format!("write {}", said(cx, &object.metadata.said_name()));
-    guard::check(cx, Severity::Deny, &act, &everything, &place)?;
+    guard::check(cx, cx.requester.as_ref(), Severity::Deny, &act, &everything)?;
     Ok(Admitted("judged"))
 }

@@ -1,28 +1,30 @@
 //! OperatorGroup: who may choose its account, and what that choice means.
 
-use std::collections::BTreeSet;
-
+use super::review::Review;
 use crate::admission::Operation;
-use crate::authority::Authority;
-use crate::boundary::Boundary;
-use crate::context::Context;
-use crate::demand::{self, Demand, DemandedRules};
-use crate::grant::{Grant, Reach, held};
-use crate::group::{self, Group, OperatorGroup, Targets};
-use crate::guard::{self, Choice, Place};
-use crate::installed::{Installed, installed};
-use crate::json::Unreadable;
-use crate::message;
-use crate::needs;
-use crate::order::ordered;
-use crate::scope::Scope;
+use crate::decide::authority::Authority;
+use crate::decide::boundary::Boundary;
+use crate::decide::demand::{self, Demand, DemandedRules};
+use crate::decide::groups;
+use crate::decide::guard::{self, Choice};
+use crate::decide::holders::{Holder, Reach, holder};
+use crate::decide::installed::{Installed, installed};
+use crate::decide::message;
+use crate::decide::needs;
+use crate::decide::verdict::{Admitted, Reason, Refusal};
+use crate::decide::writes;
+use crate::olm::group::{Group, OperatorGroup, Targets};
+use crate::rbac::scope::Scope;
+use crate::read::json::Unreadable;
+use crate::read::order::ordered;
 use crate::settings::Escalation;
-use crate::verdict::{Admitted, Refusal};
-use crate::writes;
 
 use super::{Verdict, namespace_of, read_new, read_old, same_spec, unreadable};
 
-pub(super) fn judge(cx: &Context<'_>) -> Verdict {
+/// As many operators as a new account is compared with: this is a warning, and must not cost the verdict.
+const MAX_COMPARED: usize = 32;
+
+pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     let new: OperatorGroup<'_> = read_new(cx)?;
     let namespace = namespace_of(cx, &new.metadata).to_owned();
     if cx.settings.exempts_namespace(&namespace) {
@@ -48,9 +50,9 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     cx.fact("operatorGroup", format!("{}/{}", group.namespace, group.name));
     refuse_second_group(cx, &group)?;
     if group.target_namespaces.iter().any(String::is_empty) {
-        return Err(group::empty_target(&group));
+        return Err(groups::empty_target(&group));
     }
-    group::read_restrict(&group)?;
+    groups::read_restrict(&group)?;
     match &group.account {
         None => without_account(cx, &group, old.as_ref()),
         Some(account) => {
@@ -61,15 +63,15 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     }
 }
 
-fn refuse_second_group(cx: &Context<'_>, group: &Group) -> Result<(), Refusal> {
+fn refuse_second_group(cx: &Review<'_>, group: &Group) -> Result<(), Refusal> {
     if cx.request.operation != Operation::Create {
         return Ok(());
     }
-    let others = group::groups_of(&cx.lookups, &group.namespace)?;
+    let others = groups::groups_of(&cx.lookups, &group.namespace)?;
     match others.iter().find(|other| other.name != group.name) {
         None => Ok(()),
         Some(other) => Err(Refusal::forbidden(
-            "second-operator-group",
+            Reason::SecondOperatorGroup,
             format!(
                 "{group} would be the second OperatorGroup of its namespace: {other} is there already, and OLM installs \
                  nothing where there are two. Change that one, or delete it first: kubectl delete operatorgroup \
@@ -88,37 +90,35 @@ fn restrict_changed(group: &Group, old: Option<&Group>) -> bool {
     old.is_some_and(|old| old.restrict != group.restrict)
 }
 
-fn without_account(cx: &Context<'_>, group: &Group, old: Option<&Group>) -> Verdict {
+fn without_account(cx: &Review<'_>, group: &Group, old: Option<&Group>) -> Verdict {
     if cx.settings.operator_groups.require_service_account {
         return Err(Refusal::forbidden(
-            "account-required",
+            Reason::AccountRequired,
             format!(
                 "{group} names no service account, and the policy requires one: name the account that bounds its \
                  operators in spec.serviceAccountName"
             ),
         ));
     }
-    let targets = Targets::Namespaces(BTreeSet::new());
-    let place = Place { namespace: &group.namespace, targets: &targets };
     if let Some(removed) = old.and_then(|old| old.account.as_deref()) {
         let act = format!("remove ServiceAccount {}/{removed} from {group}", group.namespace);
-        guard::check(cx, cx.settings.guard, &act, &Choice::UNBOUNDED_GROUP, &place)?;
-        let there = installed(cx, &group.namespace)?;
+        guard::check(cx, cx.requester.as_ref(), cx.settings.guard, &act, &Choice::UNBOUNDED_GROUP)?;
+        let there = installed(&cx.lookups, &group.namespace)?;
         cx.warn(&format!(
             "{group} no longer names a service account: what is installed or upgraded in it from now on is not bounded{}",
             operators(&there)
         ));
     } else if restrict_changed(group, old) && old.is_some_and(|old| !old.restrict.is_empty()) {
         let act = format!("change operator-bounds/restrict on {group}, which names no account");
-        guard::check(cx, cx.settings.guard, &act, &Choice::UNBOUNDED_GROUP, &place)?;
+        guard::check(cx, cx.requester.as_ref(), cx.settings.guard, &act, &Choice::UNBOUNDED_GROUP)?;
     } else if targets_changed(group, old) {
         let act = format!("choose no service account for {group}");
-        guard::check(cx, cx.settings.guard_unbounded, &act, &Choice::UNBOUNDED_GROUP, &place)?;
+        guard::check(cx, cx.requester.as_ref(), cx.settings.guard_unbounded, &act, &Choice::UNBOUNDED_GROUP)?;
     }
     Ok(Admitted("unbounded"))
 }
 
-fn with_account(cx: &Context<'_>, group: &Group, old: Option<&Group>, boundary: &Boundary) -> Verdict {
+fn with_account(cx: &Review<'_>, group: &Group, old: Option<&Group>, boundary: &Boundary) -> Verdict {
     let account = group.account.as_deref().unwrap_or_default();
     let account_changed = old.is_none_or(|old| old.account != group.account);
     let exists = cx.lookups.account_exists(&group.namespace, account)?;
@@ -126,15 +126,14 @@ fn with_account(cx: &Context<'_>, group: &Group, old: Option<&Group>, boundary: 
         missing_account(cx, group, account)?;
     }
     // Whatever the status still says is the old choice; what is chosen now is the spec.
-    let targets = Group { status_namespaces: Vec::new(), ..group.clone() }.targets(&cx.lookups)?;
+    let targets = groups::targets(&Group { status_namespaces: Vec::new(), ..group.clone() }, &cx.lookups)?;
     if account_changed || targets_changed(group, old) || restrict_changed(group, old) {
         let act = format!("choose {} for {group}", boundary.said);
-        let place = Place { namespace: &group.namespace, targets: &targets };
-        guard::check(cx, cx.settings.guard, &act, &Choice::Boundary(boundary), &place)?;
+        guard::check(cx, cx.requester.as_ref(), cx.settings.guard, &act, &Choice::Boundary(boundary))?;
     }
-    let grant = grant_of(cx, group, boundary, &targets)?;
-    let cluster = grant.rules().filter(|(scope, _)| **scope == Scope::Cluster).flat_map(|(_, rules)| rules.iter());
-    writes::check(cx, &format!("{group} cannot use {}: it can", boundary.said), cluster)?;
+    let holder = holder_in(cx, group, boundary, &targets)?;
+    check_cluster_writes(cx, group, boundary, &holder)?;
+    let grant = holder.grant(&cx.lookups)?;
     let authority = Authority { identity: &boundary.identity, grant: &grant };
     if account_changed {
         if exists {
@@ -145,7 +144,7 @@ fn with_account(cx: &Context<'_>, group: &Group, old: Option<&Group>, boundary: 
     Ok(Admitted("judged"))
 }
 
-fn missing_account(cx: &Context<'_>, group: &Group, account: &str) -> Result<(), Refusal> {
+fn missing_account(cx: &Review<'_>, group: &Group, account: &str) -> Result<(), Refusal> {
     let namespace = &group.namespace;
     let text = format!(
         "the service account that {group} names does not exist: nothing new is admitted under the group until \
@@ -153,32 +152,39 @@ fn missing_account(cx: &Context<'_>, group: &Group, account: &str) -> Result<(),
          --namespace {namespace} {}",
         message::shell(account)
     );
-    cx.object(cx.settings.operator_groups.missing_service_account.into(), "account-missing", text)
+    cx.object(cx.settings.operator_groups.missing_service_account.into(), Reason::AccountMissing, text)
 }
 
 /// What the account holds where its operators reach.
-fn grant_of(cx: &Context<'_>, group: &Group, boundary: &Boundary, targets: &Targets) -> Result<Grant, Refusal> {
+fn holder_in(cx: &Review<'_>, group: &Group, boundary: &Boundary, targets: &Targets) -> Result<Holder, Refusal> {
     let mut namespaces = ordered([group.namespace.clone()]);
     if let Targets::Namespaces(targets) = targets {
         namespaces.extend(targets.iter().cloned());
     }
-    let identities = std::slice::from_ref(&boundary.identity);
-    Ok(Grant::of(&cx.lookups, &held(&cx.lookups, identities, Reach::Namespaces(&namespaces))?, 0)?)
+    Ok(holder(&cx.lookups, boundary.identity.clone(), Reach::Namespaces(&namespaces))?)
+}
+
+/// The account must not write what is always OLM's. Here a role whose name nobody can look up counts against it.
+fn check_cluster_writes(cx: &Review<'_>, group: &Group, boundary: &Boundary, holder: &Holder) -> Result<(), Refusal> {
+    if !writes::is_judged(cx) {
+        return Ok(());
+    }
+    let mut rules = Vec::new();
+    for held in holder.held.iter().filter(|held| held.scope == Scope::Cluster) {
+        rules.extend(cx.lookups.role(&held.role)?);
+    }
+    let rules = rules.iter().flat_map(|rules| rules.iter());
+    writes::check(cx, &format!("{group} cannot use {}: it can", boundary.said), rules)
 }
 
 fn warn_of_needs(
-    cx: &Context<'_>,
+    cx: &Review<'_>,
     group: &Group,
     boundary: &Boundary,
     authority: &Authority<'_>,
 ) -> Result<(), Refusal> {
     let needed = needs::in_namespace();
-    let demand = [Demand {
-        scope: Scope::Namespace(group.namespace.clone()),
-        rules: DemandedRules::Declared(&needed),
-        honored: Vec::new(),
-        why: None,
-    }];
+    let demand = [Demand::plain(Scope::Namespace(group.namespace.clone()), DemandedRules::Declared(&needed))];
     let shortfall = authority.shortfall(cx, &demand, Escalation::Ignore)?;
     let missing = message::lines(&shortfall.excess);
     if !missing.is_empty() {
@@ -201,13 +207,13 @@ fn operators(installed: &[Installed]) -> String {
 
 /// Says what a new account means for the operators that are there: they run on, and are judged at their next upgrade.
 fn warn_of_operators(
-    cx: &Context<'_>,
+    cx: &Review<'_>,
     group: &Group,
     old: Option<&Group>,
     authority: &Authority<'_>,
     targets: &Targets,
 ) -> Result<(), Refusal> {
-    let there = installed(cx, &group.namespace)?;
+    let there = installed(&cx.lookups, &group.namespace)?;
     if there.is_empty() {
         return Ok(());
     }
@@ -221,11 +227,16 @@ fn warn_of_operators(
         operators(&there)
     ));
     let mut exceeding = Vec::new();
-    for operator in &there {
+    for operator in there.iter().take(MAX_COMPARED) {
         let csv = operator.csv()?;
         let demands = demand::of_csv(&cx.lookups, &csv, &group.namespace, targets)?;
-        let shortfall = authority.shortfall(cx, &demands, cx.settings.operator_groups.escalation)?;
-        if !shortfall.excess.is_empty() {
+        let exceeds = match authority.shortfall(cx, &demands, cx.settings.operator_groups.escalation) {
+            Ok(shortfall) => !shortfall.excess.is_empty(),
+            // What nobody would judge any more is no reason to refuse the group.
+            Err(refusal) if refusal.is_for(Reason::OverLimit) => true,
+            Err(other) => return Err(other),
+        };
+        if exceeds {
             exceeding.push(operator.name.as_str());
         }
     }

@@ -1,130 +1,177 @@
-//! What OLM v1's controller writes for an extension: judged as if the extension's boundary had sent it.
+//! What OLM v1's controller writes or deletes: judged as if the extension's boundary had sent it. What belongs to no extension
+//! is OLM's bookkeeping, or is refused.
 
+use serde_json::value::RawValue;
+
+use super::review::Review;
 use crate::admission::Operation;
-use crate::authority::Authority;
-use crate::boundary::Boundary;
 use crate::cluster::{CLUSTER_EXTENSION_REVISIONS, CLUSTER_EXTENSIONS, CLUSTER_OBJECT_SETS, Get, Resource};
-use crate::context::Context;
-use crate::demand::{self, Demand, DemandedRules, RBAC};
-use crate::excess::{Judged, bounded, grants_of};
-use crate::extension::ClusterExtension;
-use crate::grant::{Grant, Held, Reach, held};
-use crate::lookups::parse;
-use crate::meta::{Bare, Meta, OwnerReference};
-use crate::object::object;
-use crate::order::ordered;
-use crate::rule::Rule;
-use crate::scope::Scope;
+use crate::decide::authority::Authority;
+use crate::decide::boundary::{self, Boundary};
+use crate::decide::demand::{self, Demand, DemandedRules};
+use crate::decide::excess::{self, Limit, bounded};
+use crate::decide::holders::{Holder, Reach, find};
+use crate::decide::lookups::parse;
+use crate::decide::verdict::{Admitted, Reason, Refusal};
+use crate::olm::extension::ClusterExtension;
+use crate::olm::meta::{Bare, BindingMeta, Labels, Meta, OwnerReference};
+use crate::olm::workload::{self, Workload};
+use crate::rbac::RBAC;
+use crate::rbac::rule::Rule;
+use crate::rbac::scope::Scope;
+use crate::rbac::subject::Identity;
+use crate::read::order::ordered;
 use crate::settings::{Bound, Crds};
-use crate::subject::Identity;
-use crate::text::Text;
-use crate::verdict::{Admitted, Refusal};
-use crate::workload::{self, Workload};
 
 use super::binding::{self, Binding};
+use super::bookkeeping;
 use super::role::{self, RoleObject};
 use super::{OLM_V1, is_clean_up, read, read_new, read_old, said, synthetic};
 
-/// The type of the Secrets in which OLM v1 keeps the objects of a ClusterObjectSet.
-const OBJECT_DATA: &str = "olm.operatorframework.io/object-data";
-
-object! {
-    #[derive(Debug, Default)]
-    struct Secret<'a> {
-        secret_type: Text<'a> = "type",
-    }
-}
-
 /// Whether this is OLM v1's controller, and somebody wants it bounded.
-pub(super) fn is_judged(cx: &Context<'_>) -> bool {
-    cx.settings.cluster_extensions.bound != Bound::Off && cx.is_olm_v1()
+pub(super) fn is_judged(cx: &Review<'_>) -> bool {
+    cx.settings.cluster_extensions.bound != Bound::Off
+        && cx.is_by_olm_v1()
+        && cx.request.operation != Operation::Connect
 }
 
-/// Judges an object that carries an owner; nothing for objects without one.
-pub(super) fn judge(cx: &Context<'_>) -> Result<Option<Admitted>, Refusal> {
-    let request = cx.request;
-    if is_bookkeeping(cx)? {
-        return Ok(Some(Admitted("bookkeeping")));
+/// What is left to do after an object of OLM v1 was judged as such.
+#[derive(Debug)]
+pub(super) enum Judged {
+    /// Nothing.
+    Admitted(Admitted),
+    /// It is to be judged for what it is, too, as if each of its boundaries had sent it: an extension that brings another one,
+    /// or an OperatorGroup, chooses a boundary like anybody else.
+    AlsoAs(Vec<Identity>),
+}
+
+/// Judges what OLM v1 writes or deletes.
+pub(super) fn judge(cx: &Review<'_>) -> Result<Judged, Refusal> {
+    let written = Written::read(cx)?;
+    if let Some(admitted) = bookkeeping::judge(cx, &written)? {
+        return Ok(Judged::Admitted(admitted));
     }
     if is_clean_up(cx)? {
-        return Ok(Some(Admitted("terminating")));
+        return Ok(Judged::Admitted(Admitted("terminating")));
     }
-    let metadata = metadata(cx)?;
-    let Some(owner) = metadata.iter().find(|metadata| !metadata.labels.owner_name_v1.is_empty()) else {
-        return Ok(None);
-    };
-    let kind = (request.kind.group.as_str(), request.kind.kind.as_str());
-    if kind == ("apiextensions.k8s.io", "CustomResourceDefinition")
-        && cx.settings.cluster_extensions.crds == Crds::Exempt
-    {
-        return Ok(Some(Admitted("crd")));
+    let owners = written.owners();
+    let name = written.both().map(Meta::said_name).next().unwrap_or_default();
+    if owners.is_empty() {
+        return Err(bookkeeping::belongs_to_nobody(cx, &name));
     }
-    let name = owner.said_name();
-    let Some(extension_name) = extension_of(cx, owner, &name)? else {
-        return uninstalled(cx, &name, &owner.labels.owner_name_v1).map(Some);
-    };
-    let get = Get { resource: CLUSTER_EXTENSIONS, namespace: None, name: &extension_name };
+    // Taking away never widens: an uninstall must not hang, and an upgrade must be able to remove the old version's rights.
+    if cx.request.operation == Operation::Delete && owners.iter().all(|owner| is_known(owner)) {
+        return Ok(Judged::Admitted(Admitted("taken-away")));
+    }
+    if is_crd(cx) && cx.settings.cluster_extensions.crds == Crds::Exempt {
+        return Ok(Judged::Admitted(Admitted("crd")));
+    }
+    let mut boundaries = Vec::new();
+    for extension in extensions(cx, &name, &owners)? {
+        boundaries.extend(bound_by(cx, &name, &extension)?);
+    }
+    if has_row_of_its_own(cx) { Ok(Judged::AlsoAs(boundaries)) } else { Ok(Judged::Admitted(Admitted("bounded"))) }
+}
+
+/// Judges the object by the boundary of one extension, and says which that is.
+fn bound_by(cx: &Review<'_>, name: &str, extension_name: &str) -> Result<Option<Identity>, Refusal> {
+    let get = Get { resource: CLUSTER_EXTENSIONS, namespace: None, name: extension_name };
     let Some(answer) = cx.lookups.get(get.resource, get.namespace, get.name)? else {
-        return uninstalled(cx, &name, &extension_name).map(Some);
+        return Err(gone(cx, name, extension_name));
     };
     let extension: ClusterExtension<'_> = parse(&answer, &get)?;
-    if request.operation == Operation::Delete && extension.metadata.deletion_timestamp.is_some() {
-        return Ok(Some(Admitted("uninstall")));
-    }
-    let boundary = extension
-        .boundary(cx.settings)
-        .map_err(|error| Refusal::Unreadable { what: format!("ClusterExtension {extension_name}"), error })?;
+    let boundary = boundary::of_extension(&extension, cx.settings)
+        .map_err(|error| Refusal::unreadable(format!("ClusterExtension {extension_name}"), error))?;
     let Some(boundary) = boundary else { return Ok(None) };
     cx.fact("boundary", boundary.identity.user());
-    bound(cx, &name, &extension_name, &boundary)?;
-    if has_row_of_its_own(cx) {
-        // An extension that brings another one, or an OperatorGroup, chooses a boundary like anybody else.
-        cx.act_as(boundary.identity);
-        return Ok(None);
-    }
-    Ok(Some(Admitted("bounded")))
+    bound(cx, name, extension_name, &boundary)?;
+    Ok(Some(boundary.identity))
+}
+
+pub(super) fn is_crd(cx: &Review<'_>) -> bool {
+    let kind = &cx.request.kind;
+    kind.group == "apiextensions.k8s.io" && kind.kind == "CustomResourceDefinition"
 }
 
 /// Whether the object is judged for what it is, too, whoever writes it.
-fn has_row_of_its_own(cx: &Context<'_>) -> bool {
-    let kind = &cx.request.kind;
-    let writes = matches!(cx.request.operation, Operation::Create | Operation::Update);
-    writes && matches!(kind.group.as_str(), OLM_V1 | "operators.coreos.com")
+fn has_row_of_its_own(cx: &Review<'_>) -> bool {
+    matches!(cx.request.kind.group.as_str(), OLM_V1 | "operators.coreos.com")
 }
 
-/// The metadata of the object, new before old.
-fn metadata<'p>(cx: &Context<'p>) -> Result<Vec<Meta<'p>>, Refusal> {
-    let objects = [(cx.request.object, "object"), (cx.request.old_object, "oldObject")];
-    let there = objects.into_iter().filter(|(object, _)| object.is_some());
-    there.map(|(object, root)| read::<Bare<'p>>(cx, object, root).map(|bare| bare.metadata)).collect()
+/// The metadata of the object, as it would be and as it was.
+pub(super) struct Written<'p> {
+    pub(super) new: Option<Meta<'p>>,
+    pub(super) old: Option<Meta<'p>>,
 }
 
-/// ClusterObjectSets, and the Secrets that hold their objects in the controller's own namespace.
-fn is_bookkeeping(cx: &Context<'_>) -> Result<bool, Refusal> {
-    let request = cx.request;
-    match (request.kind.group.as_str(), request.kind.kind.as_str()) {
-        (OLM_V1, "ClusterObjectSet" | "ClusterExtensionRevision") => Ok(true),
-        ("", "Secret") => {
-            let own = cx.requester().is_some_and(|requester| {
-                requester.as_service_account().is_some_and(|(namespace, _)| request.namespace == *namespace)
-            });
-            let object = request.object.or(request.old_object);
-            Ok(own && read::<Secret<'_>>(cx, object, "object")?.secret_type == OBJECT_DATA)
+impl<'p> Written<'p> {
+    fn read(cx: &Review<'p>) -> Result<Self, Refusal> {
+        let metadata = |object: Option<&'p RawValue>, root: &str| {
+            object.map(|_| read::<Bare<'p>>(cx, object, root).map(|bare| bare.metadata)).transpose()
+        };
+        Ok(Written { new: metadata(cx.request.object, "object")?, old: metadata(cx.request.old_object, "oldObject")? })
+    }
+
+    /// New before old.
+    pub(super) fn both(&self) -> impl Iterator<Item = &Meta<'p>> {
+        self.new.iter().chain(&self.old)
+    }
+
+    /// Whether it says that it belongs to something.
+    pub(super) fn is_labelled(&self) -> bool {
+        self.both().any(|metadata| !metadata.labels.owner_name_v1.is_empty())
+    }
+
+    /// What it says that it belongs to, each once: an object that moves from one extension to another is bounded by both, and
+    /// taking the label off is no way out.
+    fn owners(&self) -> Vec<&Labels<'p>> {
+        let mut owners: Vec<&Labels<'p>> = Vec::new();
+        for labels in self.both().map(|metadata| &metadata.labels).filter(|labels| !labels.owner_name_v1.is_empty()) {
+            let same = |known: &&Labels<'_>| {
+                known.owner_kind_v1 == labels.owner_kind_v1 && known.owner_name_v1 == labels.owner_name_v1
+            };
+            if !owners.iter().any(same) {
+                owners.push(labels);
+            }
         }
-        _ => Ok(false),
+        owners
     }
 }
 
+/// Whether an owner is of a kind that leads to an extension.
+fn is_known(owner: &Labels<'_>) -> bool {
+    matches!(owner.owner_kind_v1.as_str(), "ClusterExtension" | "ClusterObjectSet" | "ClusterExtensionRevision")
+}
+
+/// The extensions that the owners lead to, each once. Of the owner as it is something must be left; who owned the object
+/// before may be gone.
+fn extensions(cx: &Review<'_>, name: &str, owners: &[&Labels<'_>]) -> Result<Vec<String>, Refusal> {
+    let mut found: Vec<String> = Vec::new();
+    for (number, owner) in owners.iter().enumerate() {
+        let extension = extension_of(cx, owner, name)?;
+        let is_there = |extension: &String| {
+            let there = cx.lookups.get(CLUSTER_EXTENSIONS, None, extension);
+            there.map(|there| there.is_some())
+        };
+        match extension {
+            Some(extension) if found.contains(&extension) => {}
+            Some(extension) if number == 0 || is_there(&extension)? => found.push(extension),
+            None if number == 0 => return Err(gone(cx, name, &owner.owner_name_v1)),
+            Some(_) | None => {}
+        }
+    }
+    Ok(found)
+}
+
 /// The extension that an object belongs to; nothing if what leads to it is gone.
-fn extension_of(cx: &Context<'_>, owner: &Meta<'_>, name: &str) -> Result<Option<String>, Refusal> {
-    let labels = &owner.labels;
+fn extension_of(cx: &Review<'_>, labels: &Labels<'_>, name: &str) -> Result<Option<String>, Refusal> {
     let between: Resource = match labels.owner_kind_v1.as_str() {
         "ClusterExtension" => return Ok(Some(labels.owner_name_v1.to_string())),
         "ClusterObjectSet" => CLUSTER_OBJECT_SETS,
         "ClusterExtensionRevision" => CLUSTER_EXTENSION_REVISIONS,
         other => {
             return Err(Refusal::forbidden(
-                "unknown-owner",
+                Reason::UnknownOwner,
                 format!(
                     "{} says that it belongs to {other:?} {}, which is no ClusterExtension and leads to none, so nobody \
                      can tell what bounds it",
@@ -148,52 +195,52 @@ fn extension_of(cx: &Context<'_>, owner: &Meta<'_>, name: &str) -> Result<Option
     Ok(by_label.filter(|name| !name.is_empty()).or_else(by_owner))
 }
 
-/// An owner that is gone: what is left of it may go too, and nothing new comes.
-fn uninstalled(cx: &Context<'_>, name: &str, extension: &str) -> Result<Admitted, Refusal> {
-    if cx.request.operation == Operation::Delete {
-        return Ok(Admitted("uninstall"));
-    }
-    Err(Refusal::forbidden(
-        "unknown-owner",
+/// An owner that is gone: nothing new comes for it.
+fn gone(cx: &Review<'_>, name: &str, extension: &str) -> Refusal {
+    Refusal::forbidden(
+        Reason::UnknownOwner,
         format!(
             "{} says that it belongs to ClusterExtension {extension}, which does not exist, so nobody can tell what \
              bounds it",
             said(cx, name)
         ),
-    ))
+    )
 }
 
 /// The verb on the object, no escalation in RBAC, no borrowed account in a workload.
-fn bound(cx: &Context<'_>, name: &str, extension: &str, boundary: &Boundary) -> Result<(), Refusal> {
+fn bound(cx: &Review<'_>, name: &str, extension: &str, boundary: &Boundary) -> Result<(), Refusal> {
     let scope = scope(cx);
     let runs_as = new_account(cx, extension)?;
-    let mut identities = vec![boundary.identity.clone()];
-    identities.extend(runs_as.iter().map(|account| Identity::service_account(&cx.request.namespace, account).itself()));
+    let mut holders = vec![Holder::new(boundary.identity.clone())];
+    let account = runs_as.map(|account| Identity::service_account(&cx.request.namespace, &account).itself());
+    holders.extend(account.map(Holder::new));
     let namespaces = ordered(scope.namespace().map(str::to_owned));
-    let reach = if runs_as.is_some() { Reach::Everywhere } else { Reach::Namespaces(&namespaces) };
-    let held = held(&cx.lookups, &identities, reach)?;
+    let reach = if holders.len() > 1 { Reach::Everywhere } else { Reach::Namespaces(&namespaces) };
+    find(&cx.lookups, &mut holders, reach)?;
+    let mut holders = holders.into_iter();
+    let Some(holder) = holders.next() else { return Ok(()) };
     let role: Option<RoleObject<'_>> = is_rbac(cx, &["Role", "ClusterRole"]).then(|| read_new(cx)).transpose()?;
     let everything = Rule::everything();
-    let mut demands = Vec::new();
-    demands.extend(rbac(cx, role.as_ref(), &scope, &everything)?);
-    if let Some(account) = &runs_as {
-        demands.extend(borrowed(cx, extension, account, &held)?);
+    let mut demands = rbac(cx, extension, role.as_ref(), &scope, &everything)?;
+    for account in holders {
+        demands.extend(borrowed(cx, extension, &account)?);
     }
-    let grants: Vec<Grant> = grants_of(cx, &held, 1)?;
-    let authority = Authority { identity: &boundary.identity, grant: &grants[0] };
+    let judged = excess::namespaces(&demands);
+    let counts = |namespace: &str| judged.contains(namespace) || scope.namespace() == Some(namespace);
+    let limit = Limit::new(cx, boundary, holder, &counts)?;
+    let authority = Authority { identity: &boundary.identity, grant: &limit.grant };
     demands.extend(verb(cx, &scope, &authority)?);
-    let judged = Judged {
+    let judged = excess::Judged {
         what: format!("{} of ClusterExtension {extension}", said(cx, name)),
         demands,
         manifest: "BUNDLE".to_owned(),
         notes: Vec::new(),
     };
-    let boundaries = std::slice::from_ref(boundary);
-    bounded(cx, &judged, boundaries, &grants, cx.settings.cluster_extensions.escalation)
+    bounded(cx, &judged, &[limit], cx.settings.cluster_extensions.escalation)
 }
 
 /// Where the API server looks for the right: a namespace is in itself, but not before it is there.
-fn scope(cx: &Context<'_>) -> Scope {
+fn scope(cx: &Review<'_>) -> Scope {
     let request = cx.request;
     let creates_namespace =
         request.kind.group.is_empty() && request.kind.kind == "Namespace" && request.operation == Operation::Create;
@@ -201,13 +248,12 @@ fn scope(cx: &Context<'_>) -> Scope {
 }
 
 /// The right to do this to this object. Admission cannot tell an update from a patch: either will do.
-fn verb<'r>(cx: &Context<'_>, scope: &Scope, authority: &Authority<'_>) -> Result<Option<Demand<'r>>, Refusal> {
+fn verb<'r>(cx: &Review<'_>, scope: &Scope, authority: &Authority<'_>) -> Result<Option<Demand<'r>>, Refusal> {
     let request = cx.request;
     let verbs: &[&str] = match request.operation {
         Operation::Create => &["create"],
         Operation::Update => &["update", "patch"],
-        Operation::Delete => &["delete"],
-        Operation::Connect => return Ok(None),
+        Operation::Delete | Operation::Connect => return Ok(None),
     };
     let resource = if request.sub_resource.is_empty() {
         request.resource.resource.to_string()
@@ -226,30 +272,28 @@ fn verb<'r>(cx: &Context<'_>, scope: &Scope, authority: &Authority<'_>) -> Resul
         }
     }
     let why = (verbs.len() > 1).then(|| "patch will do as well as update".to_owned());
-    Ok(Some(Demand {
-        scope: scope.clone(),
-        rules: DemandedRules::Shared([rule(verbs[0])].into()),
-        honored: Vec::new(),
-        why,
-    }))
+    let rules = DemandedRules::Shared([rule(verbs[0])].into());
+    Ok(Some(Demand { why, ..Demand::plain(scope.clone(), rules) }))
 }
 
-fn is_rbac(cx: &Context<'_>, kinds: &[&str]) -> bool {
+fn is_rbac(cx: &Review<'_>, kinds: &[&str]) -> bool {
     let kind = &cx.request.kind;
     let writes = matches!(cx.request.operation, Operation::Create | Operation::Update);
     writes && cx.request.sub_resource.is_empty() && kind.group == RBAC && kinds.contains(&kind.kind.as_str())
 }
 
-/// No escalation: what a role would hold, or what a binding would give.
+/// No escalation: what a role would hold, or what a binding would give. What is taken over from somebody else is new to who
+/// takes it.
 fn rbac<'r>(
-    cx: &Context<'_>,
+    cx: &Review<'_>,
+    extension: &str,
     role: Option<&'r RoleObject<'r>>,
     scope: &Scope,
     everything: &'r [Rule<'r>],
 ) -> Result<Vec<Demand<'r>>, Refusal> {
     if let Some(role) = role {
         let old: Option<RoleObject<'_>> = read_old(cx)?;
-        if old.is_some_and(|old| old.gives_the_same(role)) {
+        if old.is_some_and(|old| old.gives_the_same(role) && is_labelled(&old.metadata.labels, extension)) {
             return Ok(Vec::new());
         }
         return Ok(role::demands(cx, role, scope, everything));
@@ -257,8 +301,9 @@ fn rbac<'r>(
     if is_rbac(cx, &["RoleBinding", "ClusterRoleBinding"]) {
         let binding: Binding<'_> = read_new(cx)?;
         let old: Option<Binding<'_>> = read_old(cx)?;
-        if !old.is_some_and(|old| old.gives_the_same(&binding)) {
+        if !old.is_some_and(|old| old.gives_the_same(&binding) && is_labelled(&old.metadata.labels, extension)) {
             synthetic::judge(cx, &binding, false)?;
+            binding::cluster_writes(cx, &binding)?;
             return Ok(vec![binding::demand(cx, &binding, scope)?]);
         }
     }
@@ -266,7 +311,7 @@ fn rbac<'r>(
 }
 
 /// The account that a workload would run as from now on.
-fn new_account(cx: &Context<'_>, extension: &str) -> Result<Option<String>, Refusal> {
+fn new_account(cx: &Review<'_>, extension: &str) -> Result<Option<String>, Refusal> {
     let request = cx.request;
     let kind = request.kind.kind.as_str();
     let (Operation::Create | Operation::Update, Some(object)) = (request.operation, request.object) else {
@@ -280,7 +325,7 @@ fn new_account(cx: &Context<'_>, extension: &str) -> Result<Option<String>, Refu
     // What is taken over from somebody else is new to who takes it.
     if let Some(old) = read_old::<Workload<'_>>(cx)?
         && old.account(kind) == new
-        && read_old::<Bare<'_>>(cx)?.is_some_and(|old| is_labelled(&old.metadata, extension))
+        && read_old::<Bare<'_>>(cx)?.is_some_and(|old| is_labelled(&old.metadata.labels, extension))
     {
         return Ok(None);
     }
@@ -288,31 +333,28 @@ fn new_account(cx: &Context<'_>, extension: &str) -> Result<Option<String>, Refu
 }
 
 /// What the account of a workload already holds. RBAC of the same extension was judged when it was written.
-fn borrowed<'r>(cx: &Context<'_>, extension: &str, account: &str, held: &[Held]) -> Result<Vec<Demand<'r>>, Refusal> {
+fn borrowed<'r>(cx: &Review<'_>, extension: &str, account: &Holder) -> Result<Vec<Demand<'r>>, Refusal> {
+    let Some((namespace, name)) = account.identity.as_service_account() else { return Ok(Vec::new()) };
+    let account_name = format!("{namespace}/{name}");
     let mut demands = Vec::new();
-    for held in held.iter().filter(|held| held.identity == 1) {
-        let binding = held.binding()?;
-        if belongs_to(&binding, extension) {
-            continue;
-        }
+    for held in account.held.iter().filter(|held| !belongs_to(&held.binding, extension)) {
         let Some(rules) = cx.lookups.role(&held.role)? else { continue };
-        let account = format!("{}/{account}", cx.request.namespace);
-        demands.push(demand::of_held(held, rules, &binding.name, &account, "its pods"));
+        demands.push(demand::of_held(held, rules, &account_name, "its pods"));
     }
     Ok(demands)
 }
 
 /// By label and by owner: a label alone is easily put on a binding that was there before.
-fn belongs_to(binding: &Meta<'_>, extension: &str) -> bool {
-    is_labelled(binding, extension)
+fn belongs_to(binding: &BindingMeta<'_>, extension: &str) -> bool {
+    is_labelled(&binding.labels, extension)
         && binding
             .owner_references
             .iter()
             .any(|owner| is_olm_v1s(owner) && leads_to(&owner.kind, &owner.name, extension))
 }
 
-fn is_labelled(metadata: &Meta<'_>, extension: &str) -> bool {
-    leads_to(&metadata.labels.owner_kind_v1, &metadata.labels.owner_name_v1, extension)
+fn is_labelled(labels: &Labels<'_>, extension: &str) -> bool {
+    leads_to(&labels.owner_kind_v1, &labels.owner_name_v1, extension)
 }
 
 fn is_olm_v1s(owner: &OwnerReference<'_>) -> bool {

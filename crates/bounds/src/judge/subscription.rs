@@ -1,17 +1,18 @@
 //! Subscription: says early what will happen to what it installs.
 
-use crate::boundary::Boundary;
-use crate::context::Context;
-use crate::group::{self, Group};
-use crate::guard::{self, Choice, Place};
-use crate::message::shell;
-use crate::meta::Meta;
-use crate::object::object;
+use super::review::Review;
+use crate::decide::boundary::Boundary;
+use crate::decide::groups;
+use crate::decide::guard::{self, Choice};
+use crate::decide::message::shell;
+use crate::decide::verdict::{Admitted, Reason, Refusal};
+use crate::olm::group::Group;
+use crate::olm::meta::Meta;
+use crate::read::object::object;
+use crate::read::text::Text;
 use crate::settings::Severity;
-use crate::text::Text;
-use crate::verdict::{Admitted, Refusal};
 
-use super::{Verdict, namespace_of, read_new, read_old, said};
+use super::{Verdict, namespace_of, read_new, read_old, said, same_spec};
 
 object! {
     #[derive(Debug, Default)]
@@ -30,27 +31,39 @@ object! {
     }
 }
 
-pub(super) fn judge(cx: &Context<'_>) -> Verdict {
+pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     let subscription: Subscription<'_> = read_new(cx)?;
     let namespace = namespace_of(cx, &subscription.metadata);
     if cx.settings.exempts_namespace(namespace) {
         return Ok(Admitted("exempt"));
     }
-    if read_old::<Subscription<'_>>(cx)?.is_some_and(|old| old.spec == subscription.spec) {
+    if same_spec(cx)? {
         return Ok(Admitted("unchanged"));
     }
     let what = said(cx, &subscription.metadata.said_name());
-    let group = match group::active(&cx.lookups, namespace) {
+    let act = format!("create {what}");
+    // Another channel, another version or an approval from now on by itself install something too; but what comes of it is
+    // said where the package changes.
+    if read_old::<Subscription<'_>>(cx)?.is_some_and(|old| old.spec == subscription.spec) {
+        if cx.settings.guard_subscriptions == Severity::Off {
+            return Ok(Admitted("unchanged"));
+        }
+        check_guard(cx, &format!("change {what}"), namespace)?;
+        return Ok(Admitted("judged"));
+    }
+    let group = match groups::active(&cx.lookups, namespace) {
         Ok(Some(group)) => group,
         Ok(None) => {
+            check_guard(cx, &act, namespace)?;
             cx.warn(&format!(
                 "{what} will install nothing: namespace {namespace} has no OperatorGroup. Create one, and name the \
                  service account that bounds it in spec.serviceAccountName."
             ));
             return Ok(Admitted("no-operator-group"));
         }
-        Err(Refusal::Forbidden { reason: "ambiguous-operator-group", message }) => {
-            cx.warn(&format!("{what} will install nothing: {message}"));
+        Err(refusal) if refusal.is_for(Reason::AmbiguousOperatorGroup) => {
+            check_guard(cx, &act, namespace)?;
+            cx.warn(&format!("{what} will install nothing: {refusal}"));
             return Ok(Admitted("ambiguous-operator-group"));
         }
         Err(other) => return Err(other),
@@ -58,16 +71,16 @@ pub(super) fn judge(cx: &Context<'_>) -> Verdict {
     cx.fact("operatorGroup", format!("{}/{}", group.namespace, group.name));
     require_account(cx, &what, &group)?;
     warn_of_missing_account(cx, &what, &group)?;
-    check_guard(cx, &format!("create {what}"), &group)?;
+    check_guard(cx, &act, namespace)?;
     Ok(Admitted("judged"))
 }
 
-fn require_account(cx: &Context<'_>, what: &str, group: &Group) -> Result<(), Refusal> {
+fn require_account(cx: &Review<'_>, what: &str, group: &Group) -> Result<(), Refusal> {
     if group.account.is_some() || !cx.settings.operator_groups.require_service_account {
         return Ok(());
     }
     Err(Refusal::forbidden(
-        "account-required",
+        Reason::AccountRequired,
         format!(
             "{what} would install operators without a boundary: {group} names no service account, and the policy \
              requires one. Name one with: kubectl patch operatorgroup {} --namespace {} --type merge --patch \
@@ -77,7 +90,7 @@ fn require_account(cx: &Context<'_>, what: &str, group: &Group) -> Result<(), Re
     ))
 }
 
-fn warn_of_missing_account(cx: &Context<'_>, what: &str, group: &Group) -> Result<(), Refusal> {
+fn warn_of_missing_account(cx: &Review<'_>, what: &str, group: &Group) -> Result<(), Refusal> {
     let Some(account) = &group.account else { return Ok(()) };
     if !cx.lookups.account_exists(&group.namespace, account)? {
         cx.warn(&format!(
@@ -92,14 +105,28 @@ fn warn_of_missing_account(cx: &Context<'_>, what: &str, group: &Group) -> Resul
 }
 
 /// `guardSubscriptions`: no user installs an operator with greater permissions than their own. Where nothing bounds the
-/// group, that is everything.
-pub(super) fn check_guard(cx: &Context<'_>, act: &str, group: &Group) -> Result<(), Refusal> {
-    if cx.settings.guard_subscriptions == Severity::Off {
+/// group, that is everything; and so it is where nobody can tell yet what will.
+pub(super) fn check_guard(cx: &Review<'_>, act: &str, namespace: &str) -> Result<(), Refusal> {
+    let severity = cx.settings.guard_subscriptions;
+    if severity == Severity::Off {
         return Ok(());
     }
-    let boundary = group.account.as_ref().map(|name| Boundary::account(&group.namespace, name, group.to_string()));
-    let choice = boundary.as_ref().map_or(Choice::UNBOUNDED_GROUP, Choice::Boundary);
-    let targets = group.targets(&cx.lookups)?;
-    let place = Place { namespace: &group.namespace, targets: &targets };
-    guard::check(cx, cx.settings.guard_subscriptions, act, &choice, &place)
+    let unknown = Choice::Everything {
+        why: "without exactly one OperatorGroup in its namespace nobody can tell what will bound the operator",
+        instead: "create the OperatorGroup first, and keep it the only one",
+    };
+    let boundary = match groups::active(&cx.lookups, namespace) {
+        Ok(Some(group)) => {
+            Some(group.account.as_ref().map(|name| Boundary::account(&group.namespace, name, group.to_string())))
+        }
+        Ok(None) => None,
+        Err(refusal) if refusal.is_for(Reason::AmbiguousOperatorGroup) => None,
+        Err(refusal) => return Err(refusal),
+    };
+    let choice = match &boundary {
+        None => unknown,
+        Some(None) => Choice::UNBOUNDED_GROUP,
+        Some(Some(boundary)) => Choice::Boundary(boundary),
+    };
+    guard::check(cx, cx.requester.as_ref(), severity, act, &choice)
 }

@@ -1,15 +1,15 @@
 //! Bindings to the synthetic identities of extensions: broad grants, misspelt names, mixed-up kinds.
 
-use crate::boundary::{SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX};
+use super::review::Review;
 use crate::cluster::CLUSTER_EXTENSIONS;
-use crate::context::Context;
-use crate::demand::RBAC;
-use crate::message::shell;
-use crate::rule::Rule;
+use crate::decide::boundary::{SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX};
+use crate::decide::message::shell;
+use crate::decide::verdict::{Reason, Refusal};
+use crate::rbac::RBAC;
+use crate::rbac::rule::Rule;
+use crate::rbac::subject::Subject;
+use crate::read::text::Text;
 use crate::settings::Severity;
-use crate::subject::Subject;
-use crate::text::Text;
-use crate::verdict::Refusal;
 
 use super::binding::Binding;
 use super::said;
@@ -18,7 +18,7 @@ use super::said;
 const MAX_HINTS: usize = 3;
 
 /// Warns of, or refuses, what a binding would give to extensions. With `hints`, also of extensions that are not there.
-pub(super) fn judge(cx: &Context<'_>, binding: &Binding<'_>, hints: bool) -> Result<(), Refusal> {
+pub(super) fn judge(cx: &Review<'_>, binding: &Binding<'_>, hints: bool) -> Result<(), Refusal> {
     let what = said(cx, &binding.metadata.said_name());
     let mut users = Vec::new();
     let mut group = false;
@@ -74,13 +74,7 @@ fn named<'s>(subject: &'s Subject<'_>) -> Named<'s> {
     Named::Nobody(Some(hint))
 }
 
-fn broad_grant(
-    cx: &Context<'_>,
-    binding: &Binding<'_>,
-    what: &str,
-    users: &[&str],
-    group: bool,
-) -> Result<(), Refusal> {
+fn broad_grant(cx: &Review<'_>, binding: &Binding<'_>, what: &str, users: &[&str], group: bool) -> Result<(), Refusal> {
     let severity = cx.settings.cluster_extensions.broad_grants;
     let Some(key) = binding.role_ref.key(cx.request.in_namespace()).filter(|_| severity != Severity::Off) else {
         return Ok(());
@@ -102,7 +96,7 @@ fn broad_grant(
         shell(users.first().copied().unwrap_or("NAME"))
     );
     cx.fact("broadGrant", broad.join("; "));
-    cx.object(severity, "broad-grant", text)
+    cx.object(severity, Reason::BroadGrant, text)
 }
 
 /// A wildcard, or one of the verbs that lead to everything, on objects of any name.

@@ -4,22 +4,25 @@
 use std::collections::BTreeMap;
 
 use bounds::admission::AdmissionRequest;
-use bounds::authority::Authority;
-use bounds::borrowed::Operator;
-use bounds::boundary::{self, Boundary, Bounds};
-use bounds::compact::compact;
-use bounds::context::Context;
-use bounds::covers::Index;
-use bounds::csv::ClusterServiceVersion;
-use bounds::demand::{Demand, DemandedRules};
-use bounds::grant::Held;
-use bounds::group::Targets;
-use bounds::lookups::{Lookups, Rules, is_plain};
-use bounds::rule::{Atom, Rule};
-use bounds::scope::Scope;
+use bounds::decide::borrowed::Operator;
+use bounds::decide::boundary::{self, Bounds};
+use bounds::decide::context::Context;
+use bounds::decide::demand::{Demand, Origin};
+use bounds::decide::excess::Excess;
+use bounds::decide::excess::Limit;
+use bounds::decide::groups;
+use bounds::decide::lookups::Lookups;
+use bounds::decide::verdict::Refusal;
+use bounds::decide::weigh::weigh;
+use bounds::olm::csv::ClusterServiceVersion;
+use bounds::olm::group::Targets;
+use bounds::rbac::compact::compact;
+use bounds::rbac::covers::Index;
+use bounds::rbac::role::Rules;
+use bounds::rbac::rule::{Atom, Rule};
+use bounds::rbac::scope::Scope;
+use bounds::read::name::is_plain;
 use bounds::settings::{Escalation, Settings};
-use bounds::verdict::Refusal;
-use bounds::weigh::{Weighed, weigh};
 
 use crate::host::Host;
 use crate::syntax::Node;
@@ -185,49 +188,49 @@ impl Explained {
 pub fn csv(request: &str, settings: &str, host: &Host) -> Option<Explained> {
     let request = AdmissionRequest::read(request).ok()?;
     let settings = Settings::read(settings).ok()?;
-    let csv: ClusterServiceVersion<'_> = bounds::json::read(request.object?.get(), "object").ok()?;
-    let cx = Context::new(&request, &settings, Lookups::new(host));
-    explain(&cx, &csv).ok().flatten()
+    let csv: ClusterServiceVersion<'_> = bounds::read::json::read(request.object?.get(), "object").ok()?;
+    let cx = Context::new(&settings, Lookups::new(host));
+    explain(&cx, &csv, &request.namespace).ok().flatten()
 }
 
-fn explain(cx: &Context<'_>, csv: &ClusterServiceVersion<'_>) -> Result<Option<Explained>, Refusal> {
-    let namespace = cx.request.namespace.as_str();
+fn explain(cx: &Context<'_>, csv: &ClusterServiceVersion<'_>, namespace: &str) -> Result<Option<Explained>, Refusal> {
     let name = csv.metadata.said_name();
-    let Bounds::Bounded(group, boundaries) = boundary::of_operator(cx, namespace, &name)? else { return Ok(None) };
-    let targets = group.targets(&cx.lookups)?;
+    let names = [name.as_str(), &csv.spec.replaces];
+    let Bounds::Bounded(group, boundaries) = boundary::of_operator(cx, namespace, &names)? else { return Ok(None) };
+    let targets = groups::targets(&group, &cx.lookups)?;
     let may_replace = csv.copied_from(namespace).is_none();
     let operator = Operator { csv, before: None, namespace, targets: &targets, may_replace };
     let weighed = weigh(cx, &operator, &boundaries)?;
-    let bounds: Vec<Bound> = boundaries
-        .iter()
-        .enumerate()
-        .map(|(number, boundary)| bound(cx, boundary, &weighed.held, number))
-        .collect::<Result<_, _>>()?;
+    let bounds: Vec<Bound> = weighed.limits.iter().map(|limit| bound(cx, limit)).collect::<Result<_, _>>()?;
     let mut asked = Vec::new();
     for demand in &weighed.demands {
-        let covers = covers(cx, demand, &boundaries, &weighed)?;
-        for (number, rule) in demand.rules.iter().enumerate() {
-            asked.push(Asked {
-                scope: demand.scope.clone(),
-                source: source(csv, &demand.rules, number),
-                place: Place::START,
-                why: demand.why.clone(),
-                rule: rule.clone().into_owned(),
-                atoms: weights(&demand.scope, rule, &bounds, &covers),
-            });
+        let missing = missing(cx, demand, &weighed.limits)?;
+        for scope in demand.scopes.iter() {
+            let lacked = lacked(cx, demand, scope, &weighed.limits, &missing)?;
+            for (number, rule) in demand.rules.iter().enumerate() {
+                asked.push(Asked {
+                    scope: scope.clone(),
+                    source: source(csv, demand.origin, number),
+                    place: Place::START,
+                    why: demand.why.clone(),
+                    rule: rule.clone().into_owned(),
+                    atoms: weights(scope, rule, &bounds, &lacked),
+                });
+            }
         }
     }
     Ok(Some(Explained { group: group.to_string(), targets, boundaries: bounds, asked }))
 }
 
-fn bound(cx: &Context<'_>, boundary: &Boundary, held: &[Held], number: usize) -> Result<Bound, Refusal> {
-    let mine = held.iter().filter(|held| held.identity == number && is_plain(&held.role.name));
+fn bound(cx: &Context<'_>, limit: &Limit<'_>) -> Result<Bound, Refusal> {
+    let boundary = limit.boundary;
+    let mine = limit.held.iter().filter(|held| is_plain(&held.role.name));
     let grants = mine
         .map(|held| {
             let rules: Option<Rules> = cx.lookups.role(&held.role)?;
             Ok(Granted {
                 scope: held.scope.clone(),
-                binding: format!("{} {}", held.binding_kind(), held.binding()?.name),
+                binding: format!("{} {}", held.binding_kind(), held.binding.name),
                 role: held.role.to_string(),
                 rules: rules.map(|rules| rules.to_vec()),
             })
@@ -248,21 +251,28 @@ struct Lacked {
     honored: bool,
 }
 
-fn covers(
+/// What each boundary lacks of a demand, by scope.
+fn missing<'r>(cx: &Context<'_>, demand: &'r Demand<'r>, limits: &[Limit<'_>]) -> Result<Vec<Excess<'r>>, Refusal> {
+    let escalation = cx.settings.operator_groups.escalation;
+    let each = limits
+        .iter()
+        .map(|limit| Ok(limit.authority().shortfall(cx, std::slice::from_ref(demand), escalation)?.excess));
+    each.collect()
+}
+
+fn lacked(
     cx: &Context<'_>,
     demand: &Demand<'_>,
-    boundaries: &[Boundary],
-    weighed: &Weighed<'_>,
+    scope: &Scope,
+    limits: &[Limit<'_>],
+    missing: &[Excess<'_>],
 ) -> Result<Vec<Lacked>, Refusal> {
-    let escalation = cx.settings.operator_groups.escalation;
-    let each = boundaries.iter().zip(&weighed.grants).map(|(boundary, grant)| {
-        let authority = Authority { identity: &boundary.identity, grant };
-        let honored = escalation == Escalation::Honor
-            && !demand.honored.is_empty()
-            && authority.holds(cx, &demand.scope, &demand.honored)?;
-        let shortfall = authority.shortfall(cx, std::slice::from_ref(demand), escalation)?;
-        let missing = shortfall.excess.into_values().flatten().map(Rule::into_owned).collect();
-        Ok(Lacked { missing, honored })
+    let honors = cx.settings.operator_groups.escalation == Escalation::Honor;
+    let honored = demand.honored.in_scope(scope);
+    let each = limits.iter().zip(missing).map(|(limit, missing)| {
+        let honored = honors && !honored.is_empty() && limit.authority().holds(cx, scope, &honored)?;
+        let missing = missing.get(scope).into_iter().flat_map(|rules| rules.iter().cloned().map(Rule::into_owned));
+        Ok(Lacked { missing: missing.collect(), honored })
     });
     each.collect()
 }
@@ -322,20 +332,16 @@ impl<'b> Scale<'b> {
     }
 }
 
-/// Where a demanded rule stands in the ClusterServiceVersion: its rules are borrowed from there.
-fn source(csv: &ClusterServiceVersion<'_>, rules: &DemandedRules<'_>, number: usize) -> Option<Source> {
-    let DemandedRules::Declared(rules) = rules else { return None };
+/// Where a demanded rule stands in the ClusterServiceVersion.
+fn source(csv: &ClusterServiceVersion<'_>, origin: Origin, rule: usize) -> Option<Source> {
     let strategy = csv.strategy();
-    let sections = [("permissions", &strategy.permissions), ("clusterPermissions", &strategy.cluster_permissions)];
-    for (section, permissions) in sections {
-        for (entry, permission) in permissions.iter().enumerate() {
-            if std::ptr::eq(permission.rules.as_ptr().cast::<u8>(), rules.as_ptr().cast::<u8>()) {
-                let account = permission.service_account_name.to_string();
-                return Some(Source { section, entry, rule: number, account });
-            }
-        }
-    }
-    None
+    let (section, permissions, entry) = match origin {
+        Origin::Permissions(entry) => ("permissions", &strategy.permissions, entry),
+        Origin::ClusterPermissions(entry) => ("clusterPermissions", &strategy.cluster_permissions, entry),
+        Origin::Elsewhere => return None,
+    };
+    let account = permissions.get(entry)?.service_account_name.to_string();
+    Some(Source { section, entry, rule, account })
 }
 
 /// What is missing where, for reports: one entry for each rule of the ClusterServiceVersion that asks for too much.

@@ -148,7 +148,7 @@ impl Given {
         if let ([_, _, ..], Some((path, object))) = (&*namespaces, self.homeless.clone().or_else(bundle)) {
             let reason = format!(
                 "{object} has no namespace, and there are OperatorGroups in {}: say with --namespace where it goes",
-                bounds::message::names(&namespaces)
+                bounds::decide::message::names(&namespaces)
             );
             self.problems.push(FileError::new(&path, reason));
         }

@@ -177,7 +177,7 @@ impl Run<'_> {
         }
         if let Some(bundle) = bundle {
             let brought = self.brought.entry(bundle.to_owned()).or_default();
-            if judged.group == bounds::demand::RBAC {
+            if judged.group == bounds::rbac::RBAC {
                 // A bundle's RBAC is judged together, when all of it is known.
                 brought.rbac.push(object.value);
                 path.clone_into(&mut brought.file);

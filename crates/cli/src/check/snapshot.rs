@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bounds::cluster::{CONFIG_MAPS, LookupError, Resource};
+use bounds::cluster::{CONFIG_MAPS, List, LookupError, Resource};
 use serde_json::Value;
 
 use crate::host::ListResources;
@@ -48,5 +48,5 @@ fn list(cluster: &dyn Source, resource: Resource) -> Result<Vec<Value>, LookupEr
 }
 
 fn failed(resource: Resource, reason: &str) -> LookupError {
-    LookupError { lookup: format!("list of {}s", resource.kind), reason: reason.to_owned() }
+    LookupError::new(&List { resource, namespace: None }, reason)
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use bounds::extension::ClusterExtension;
-use bounds::grant::Grant;
-use bounds::group::Targets;
-use bounds::lookups::Lookups;
-use bounds::scope::Scope;
-use bounds::writes;
+use bounds::decide::lookups::Lookups;
+use bounds::decide::writes;
+use bounds::olm::extension::ClusterExtension;
+use bounds::olm::group::Targets;
+use bounds::rbac::grant::Grant;
+use bounds::rbac::scope::Scope;
 use clap::Args;
 use operator_bounds::derive::bundle::{Bundle, Object};
 use operator_bounds::derive::manifest::{self, Manifests as Applied};
@@ -144,7 +144,8 @@ pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
 fn purpose(arguments: &Derive, bundle: &Bundle) -> anyhow::Result<(Whom, Installer)> {
     let extension = bundle.extension.as_ref();
     let text = extension.map(|extension| extension.value.to_string());
-    let parsed: Option<ClusterExtension<'_>> = text.as_deref().map(|text| bounds::json::read(text, "")).transpose()?;
+    let parsed: Option<ClusterExtension<'_>> =
+        text.as_deref().map(|text| bounds::read::json::read(text, "")).transpose()?;
     let whom = match arguments.purpose.as_slice() {
         [kind, name] => whom(kind, name)?,
         _ => of_extension(parsed.as_ref())?,

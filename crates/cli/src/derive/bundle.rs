@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use bounds::json;
+use bounds::read::json;
 use serde::Deserialize;
 use serde_json::Value;
 

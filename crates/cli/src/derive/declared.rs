@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use bounds::csv::ClusterServiceVersion;
-use bounds::rule::Rule;
+use bounds::decide::demand;
+use bounds::olm::csv::ClusterServiceVersion;
 use serde_json::Value;
 
 use super::bundle::Object;
@@ -58,15 +58,13 @@ impl Entry {
     }
 }
 
-/// The entry that these very rules are in.
-pub(super) fn origin(csv: &Object, parsed: &ClusterServiceVersion<'_>, rules: &[Rule<'_>]) -> Entry {
-    let strategy = parsed.strategy();
-    let lists = [("permissions", &strategy.permissions), ("clusterPermissions", &strategy.cluster_permissions)];
-    for (list, entries) in lists {
-        let same = |entry: &Vec<Rule<'_>>| entry.as_ptr().cast::<u8>() == rules.as_ptr().cast::<u8>();
-        if let Some(position) = entries.iter().position(|entry| same(&entry.rules)) {
-            return Entry::new(list, position, &entries[position].service_account_name);
-        }
-    }
-    Entry::new("permissions", 0, csv.name())
+/// The entry that a demand comes from; nothing where it comes from no entry.
+pub(super) fn entry(csv: &ClusterServiceVersion<'_>, origin: demand::Origin) -> Option<Entry> {
+    let strategy = csv.strategy();
+    let (list, entries, position) = match origin {
+        demand::Origin::Permissions(position) => ("permissions", &strategy.permissions, position),
+        demand::Origin::ClusterPermissions(position) => ("clusterPermissions", &strategy.cluster_permissions, position),
+        demand::Origin::Elsewhere => return None,
+    };
+    Some(Entry::new(list, position, &entries.get(position)?.service_account_name))
 }

@@ -16,11 +16,12 @@ pub mod unused;
 pub mod v0;
 pub mod v1;
 
-use bounds::boundary::{SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX};
 use bounds::cluster::{Cluster, LookupError};
-use bounds::grant::{Grant, Reach, held};
-use bounds::lookups::Lookups;
-use bounds::subject::Identity;
+use bounds::decide::boundary::{SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX};
+use bounds::decide::holders::{Reach, holder};
+use bounds::decide::lookups::Lookups;
+use bounds::rbac::grant::Grant;
+use bounds::rbac::subject::Identity;
 use serde_json::Value;
 
 use bundle::{Bundle, Object};
@@ -107,5 +108,5 @@ pub fn lacking(csv: Value, whom: &Whom, group: &v0::Group, cluster: &dyn Cluster
 
 /// What the identity holds, everywhere, groups included.
 pub fn grant(lookups: &Lookups<'_>, whom: &Whom) -> Result<Grant, LookupError> {
-    Grant::of(lookups, &held(lookups, &[whom.identity()], Reach::Everywhere)?, 0)
+    holder(lookups, whom.identity(), Reach::Everywhere)?.grant(lookups)
 }

@@ -1,7 +1,7 @@
 //! One right that an install takes: where it must hold, what it is, and who asks for it.
 
-use bounds::rule::Rule;
-use bounds::scope::Scope;
+use bounds::rbac::rule::Rule;
+use bounds::rbac::scope::Scope;
 
 /// A right that is needed.
 #[derive(Debug, Clone)]

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use bounds::compact::compact;
-use bounds::covers::Index;
-use bounds::grant::Grant;
-use bounds::rule::{Atom, Rule};
-use bounds::scope::Scope;
+use bounds::rbac::compact::compact;
+use bounds::rbac::covers::Index;
+use bounds::rbac::grant::Grant;
+use bounds::rbac::rule::{Atom, Rule};
+use bounds::rbac::scope::Scope;
 
 use super::need::{Need, Needs, comments};
 

@@ -1,12 +1,12 @@
 //! What an identity holds and no operator of its scope needs.
 
 use bounds::cluster::{CLUSTER_SERVICE_VERSIONS, LookupError, Resource};
-use bounds::compact::compact;
-use bounds::covers::Index;
-use bounds::grant::{Held, Reach, held};
-use bounds::lookups::Lookups;
-use bounds::rule::{Atom, Rule};
-use bounds::scope::Scope;
+use bounds::decide::holders::{Held, Reach, holder};
+use bounds::decide::lookups::Lookups;
+use bounds::rbac::compact::compact;
+use bounds::rbac::covers::Index;
+use bounds::rbac::rule::{Atom, Rule};
+use bounds::rbac::scope::Scope;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -36,10 +36,8 @@ pub struct Unused {
 /// The operators that are installed in a namespace, copies aside.
 pub fn installed(lookups: &Lookups<'_>, namespace: &str) -> Result<Vec<Object>, DeriveError> {
     let answer = lookups.list(WHOLE, None)?;
-    let list: Value = serde_json::from_slice(&answer).map_err(|error| LookupError {
-        lookup: "list of ClusterServiceVersions".to_owned(),
-        reason: error.to_string(),
-    })?;
+    let list: Value = serde_json::from_slice(&answer)
+        .map_err(|error| LookupError::new(&"list of ClusterServiceVersions", error.to_string()))?;
     let items = list["items"].as_array().cloned().unwrap_or_default();
     let is_own = |csv: &Value| {
         csv["metadata"]["namespace"] == namespace && csv["metadata"]["labels"]["olm.copiedFrom"].is_null()
@@ -51,11 +49,11 @@ pub fn installed(lookups: &Lookups<'_>, namespace: &str) -> Result<Vec<Object>, 
 /// is not this identity's to give back.
 pub fn of(lookups: &Lookups<'_>, whom: &Whom, needs: &Needs) -> Result<Vec<Unused>, DeriveError> {
     let mut found = Vec::new();
-    for held in held(lookups, &[whom.identity().itself()], Reach::Everywhere)? {
+    for held in holder(lookups, whom.identity().itself(), Reach::Everywhere)?.held {
         let Some(rules) = lookups.role(&held.role)? else { continue };
         let unused = left(&rules, &held.scope, needs);
         if !unused.is_empty() {
-            found.push(said(&held, unused)?);
+            found.push(said(&held, unused));
         }
     }
     Ok(found)
@@ -72,11 +70,10 @@ fn left(rules: &[Rule<'static>], scope: &Scope, needs: &Needs) -> Vec<Rule<'stat
     compact(atoms.into_iter().filter(is_unused)).into_iter().map(Rule::into_owned).collect()
 }
 
-fn said(held: &Held, rules: Vec<Rule<'static>>) -> Result<Unused, LookupError> {
+fn said(held: &Held, rules: Vec<Rule<'static>>) -> Unused {
     let namespace = held.scope.namespace().map(str::to_owned);
-    let place = namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-    let binding = format!("{} {place}{}", held.binding_kind(), held.binding()?.name);
-    Ok(Unused { binding, role: held.role.to_string(), namespace, rules })
+    let binding = format!("{} {}", held.binding_kind(), held.place());
+    Unused { binding, role: held.role.to_string(), namespace, rules }
 }
 
 /// As YAML: a list of rules for each binding, under comments that say which.

@@ -4,12 +4,13 @@
 //! patched. The OLM operator writes the Deployments and what stands behind webhooks and API services. CRDs, `OperatorCondition`s
 //! and the lifting and copying of Roles are done with OLM's own rights. See docs/decisions/0012-derive.md for the evidence.
 
-use bounds::csv::ClusterServiceVersion;
-use bounds::demand::{self, DemandedRules, RBAC};
-use bounds::group::Targets;
-use bounds::lookups::Lookups;
-use bounds::rule::Rule;
-use bounds::scope::Scope;
+use bounds::decide::demand;
+use bounds::decide::lookups::Lookups;
+use bounds::olm::csv::ClusterServiceVersion;
+use bounds::olm::group::Targets;
+use bounds::rbac::RBAC;
+use bounds::rbac::rule::Rule;
+use bounds::rbac::scope::Scope;
 use serde_json::Value;
 
 use super::bundle::{Bundle, Object};
@@ -60,17 +61,13 @@ fn held(needs: &mut Needs, csv: &Object, group: &Group, lookups: &Lookups<'_>) -
     let text = csv.value.to_string();
     let parsed: ClusterServiceVersion<'_> = csv.read(&text, "")?;
     for demand in demand::of_csv(lookups, &parsed, &group.namespace, &group.targets)? {
-        match (&demand.rules, &demand.why) {
-            (DemandedRules::Declared(rules), _) => {
-                let origin = declared::origin(csv, &parsed, rules);
-                for (index, rule) in rules.iter().enumerate() {
-                    needs.add(&demand.scope, rule.clone(), origin.of_rule(csv, index));
-                }
-            }
-            (DemandedRules::Shared(rules), why) => {
-                for rule in rules.iter() {
-                    needs.add(&demand.scope, rule.clone(), Origin::said(why.clone().unwrap_or_default()));
-                }
+        let entry = declared::entry(&parsed, demand.origin);
+        let why = demand.why.clone().unwrap_or_default();
+        for scope in demand.scopes.iter() {
+            for (index, rule) in demand.rules.iter().enumerate() {
+                let origin =
+                    entry.as_ref().map_or_else(|| Origin::said(why.clone()), |entry| entry.of_rule(csv, index));
+                needs.add(scope, rule.clone(), origin);
             }
         }
     }

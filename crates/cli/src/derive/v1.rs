@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use bounds::covers::Index;
-use bounds::demand::RBAC;
-use bounds::group::Targets;
-use bounds::lookups::Lookups;
-use bounds::rule::Rule;
-use bounds::scope::Scope;
+use bounds::decide::lookups::Lookups;
+use bounds::olm::group::Targets;
+use bounds::rbac::RBAC;
+use bounds::rbac::covers::Index;
+use bounds::rbac::rule::Rule;
+use bounds::rbac::scope::Scope;
 use serde_json::{Value, json};
 
 use super::bundle::{Bundle, Object};
@@ -68,9 +68,9 @@ struct Install<'x> {
 }
 
 impl Install<'_> {
-    /// Creating, patching and, when a later version does not bring it any more, deleting an object. Up to 1.10 OLM reads and
-    /// watches with the same identity. CRDs are OLM's own where the policy bounds, and webhook configurations never
-    /// reach a policy.
+    /// Creating and patching an object. Up to 1.10 OLM also reads, watches and, when a later version does not bring it any
+    /// more, deletes with the same identity; where the policy bounds, taking away needs nothing. There CRDs are OLM's own,
+    /// and webhook configurations never reach a policy.
     fn write(&mut self, scope: &Scope, group: &str, kind: &str, name: &str) {
         let origin = Origin::said(format!("OLM writes {kind} {name}"));
         let resource = resources::plural(kind);
@@ -78,7 +78,7 @@ impl Install<'_> {
         match self.extension.sender {
             Sender::Controller if kind == "CustomResourceDefinition" || kind.ends_with("WebhookConfiguration") => {}
             Sender::Controller => {
-                self.needs.write(scope, &object, &["delete"], &origin);
+                self.needs.write(scope, &object, &[], &origin);
                 self.patched.by_name(scope, &object, &["patch"], &origin);
             }
             Sender::Identity => {

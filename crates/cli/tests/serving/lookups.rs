@@ -40,7 +40,7 @@ async fn connect(kubeconfig: PathBuf) -> Cluster {
 
 /// As the policy gets to know of it.
 fn said(error: &HostError) -> LookupError {
-    LookupError { lookup: String::new(), reason: format!("Host error: {error}") }
+    LookupError::new(&"", error.to_string())
 }
 
 fn get(kind: (&str, &str), namespace: Option<&str>, name: &str, disable_cache: bool) -> GetResource {

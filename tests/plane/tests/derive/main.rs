@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::sync::Arc;
 
-use bounds::covers::Index;
-use bounds::grant::Grant;
-use bounds::group::Targets;
-use bounds::lookups::Lookups;
-use bounds::rule::{Rule, Target};
-use bounds::scope::Scope;
+use bounds::decide::lookups::Lookups;
+use bounds::olm::group::Targets;
+use bounds::rbac::covers::Index;
+use bounds::rbac::grant::Grant;
+use bounds::rbac::rule::{Rule, Target};
+use bounds::rbac::scope::Scope;
 use olm::Install;
 use operator_bounds::derive::bundle::{Bundle, Object};
 use operator_bounds::derive::{self, Installer, roles, v0};

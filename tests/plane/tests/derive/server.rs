@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bounds::covers::Index;
-use bounds::rule::Rule;
-use bounds::scope::Scope;
+use bounds::rbac::covers::Index;
+use bounds::rbac::rule::Rule;
+use bounds::rbac::scope::Scope;
 use serde_json::Value;
 
 /// Where an object is, or a collection of them.
@@ -137,7 +137,7 @@ impl<'h> Paper<'h> {
 
 pub(crate) fn rules(role: &Value) -> Vec<Rule<'static>> {
     let text = role["rules"].to_string();
-    let rules: Option<Vec<Rule<'_>>> = bounds::json::read(&text, "rules").unwrap();
+    let rules: Option<Vec<Rule<'_>>> = bounds::read::json::read(&text, "rules").unwrap();
     rules.into_iter().flatten().map(Rule::into_owned).collect()
 }
 

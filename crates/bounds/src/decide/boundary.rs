@@ -1,0 +1,191 @@
+//! Boundaries: the identities that an operator must stay within.
+
+use crate::decide::context::Context;
+use crate::decide::groups;
+use crate::decide::message::shell;
+use crate::decide::verdict::{Reason, Refusal};
+use crate::olm::extension::ClusterExtension;
+use crate::olm::group::Group;
+use crate::rbac::subject::Identity;
+use crate::read::glob;
+use crate::read::json::Unreadable;
+use crate::settings::Bound;
+use crate::settings::Phase;
+use crate::settings::Settings;
+
+/// What the user name of a synthetic identity begins with; the name of the ClusterExtension follows.
+pub const SYNTHETIC_USER_PREFIX: &str = "olm:clusterextension:";
+/// The group that all synthetic identities are in.
+pub const SYNTHETIC_GROUP: &str = "olm:clusterextensions";
+
+/// An identity that bounds, and why it does.
+#[derive(Debug, Clone)]
+pub struct Boundary {
+    /// Who.
+    pub identity: Identity,
+    /// The same for a person: `ServiceAccount team-a/installer`.
+    pub said: String,
+    /// What makes it the boundary: `OperatorGroup team-a/og`.
+    pub by: String,
+    /// Whether it bounds an extension of OLM v1, and not an operator of OLM v0.
+    pub of_extension: bool,
+}
+
+impl Boundary {
+    /// A service account that bounds.
+    #[must_use]
+    pub fn account(namespace: &str, name: &str, by: String) -> Self {
+        Boundary {
+            identity: Identity::service_account(namespace, name),
+            said: format!("ServiceAccount {namespace}/{name}"),
+            by,
+            of_extension: false,
+        }
+    }
+
+    /// The synthetic identity of a ClusterExtension that names no account.
+    #[must_use]
+    pub fn synthetic(extension: &str, by: String) -> Self {
+        let user = format!("{SYNTHETIC_USER_PREFIX}{extension}");
+        Boundary {
+            identity: Identity::user_in(&user, vec![SYNTHETIC_GROUP.to_owned(), "system:authenticated".to_owned()]),
+            said: format!("User {user}"),
+            by,
+            of_extension: true,
+        }
+    }
+
+    /// The `--for` argument of the command line.
+    #[must_use]
+    pub fn for_argument(&self) -> String {
+        if let Some((namespace, name)) = self.identity.as_service_account() {
+            let olm = if self.of_extension { " --olm v1" } else { "" };
+            return format!("serviceaccount {}{olm}", shell(&format!("{namespace}/{name}")));
+        }
+        let user = self.identity.user();
+        format!("synthetic {}", shell(user.strip_prefix(SYNTHETIC_USER_PREFIX).unwrap_or(user)))
+    }
+}
+
+/// What bounds it: by the setting `bound`, or by OLM itself where the phase says so. Nothing at all is nobody's
+/// boundary: the controller is cluster-admin.
+pub fn of_extension(extension: &ClusterExtension<'_>, settings: &Settings) -> Result<Option<Boundary>, Unreadable> {
+    let name = extension.metadata.name.as_str();
+    let by = format!("ClusterExtension {name}");
+    let field_counts = match (settings.cluster_extensions.bound, settings.phase()) {
+        // There OLM itself uses the account's token, whatever the policy bounds besides.
+        (_, Phase::Required | Phase::Optional) | (Bound::ServiceAccount, _) => true,
+        (Bound::Synthetic | Bound::Off, Phase::Deprecated | Phase::Removed) => false,
+    };
+    if let Some(account) = extension.account()?.filter(|_| field_counts) {
+        let boundary = Boundary::account(extension.namespace(), &account, by);
+        return Ok(Some(Boundary { of_extension: true, ..boundary }));
+    }
+    let synthetic = settings.cluster_extensions.bound != Bound::Off || settings.phase() == Phase::Optional;
+    Ok(synthetic.then(|| Boundary::synthetic(name, by)))
+}
+
+/// What bounds an operator of a namespace.
+#[derive(Debug)]
+pub enum Bounds {
+    /// There is no OperatorGroup: OLM itself refuses to install.
+    NoGroup,
+    /// The group names no account and nothing else holds the operator back.
+    Unbounded(Group),
+    /// All of these, at least one.
+    Bounded(Group, Vec<Boundary>),
+}
+
+/// The boundaries of an operator in this namespace. It goes by all of these names: its own, and that of the version it
+/// replaces, or else an untrusted operator would get out by calling itself something else.
+pub fn of_operator(cx: &Context<'_>, namespace: &str, names: &[&str]) -> Result<Bounds, Refusal> {
+    of_namespace(cx, namespace, &|_, restriction| Ok(names.iter().any(|name| restriction.holds(name))))
+}
+
+/// What bounds in a namespace: the account of its active group, and the accounts of those restrictions that `counts` says.
+/// A group's account that does not exist is a refusal.
+pub fn of_namespace(
+    cx: &Context<'_>,
+    namespace: &str,
+    counts: &dyn Fn(&Group, &Restriction) -> Result<bool, Refusal>,
+) -> Result<Bounds, Refusal> {
+    let Some(group) = groups::active(&cx.lookups, namespace)? else { return Ok(Bounds::NoGroup) };
+    cx.fact("operatorGroup", format!("{}/{}", group.namespace, group.name));
+    let mut boundaries = Vec::new();
+    if let Some(account) = &group.account {
+        if !cx.lookups.account_exists(namespace, account)? {
+            return Err(missing_account(&group, account));
+        }
+        boundaries.push(Boundary::account(namespace, account, group.to_string()));
+    }
+    for restriction in restrictions(cx, &group)? {
+        if counts(&group, &restriction)? {
+            let boundary = Boundary::account(namespace, &restriction.account, restriction.by);
+            if !boundaries.iter().any(|known| known.identity == boundary.identity) {
+                boundaries.push(boundary);
+            }
+        }
+    }
+    if boundaries.is_empty() {
+        return Ok(Bounds::Unbounded(group));
+    }
+    let names: Vec<&str> = boundaries.iter().map(|boundary| boundary.identity.user()).collect();
+    cx.fact("boundary", names.join(","));
+    Ok(Bounds::Bounded(group, boundaries))
+}
+
+/// Some operators of a namespace are held to a second account. It can only narrow: the group's stays.
+#[derive(Debug)]
+pub struct Restriction {
+    /// Which operators: a glob on the name.
+    operators: String,
+    /// The account, in the same namespace.
+    pub account: String,
+    /// Whether somebody said it of this very namespace, and not of all of them.
+    pub is_local: bool,
+    by: String,
+}
+
+impl Restriction {
+    /// Whether it holds the operator of this name.
+    #[must_use]
+    pub fn holds(&self, operator: &str) -> bool {
+        !operator.is_empty() && glob::matches(&self.operators, operator)
+    }
+}
+
+/// The restrictions that apply to the operators of a group.
+pub fn restrictions(cx: &Context<'_>, group: &Group) -> Result<Vec<Restriction>, Refusal> {
+    let mut found = Vec::new();
+    for entry in &cx.settings.untrusted {
+        if entry.applies_to(&group.namespace) {
+            found.push(Restriction {
+                operators: entry.operator.clone(),
+                account: entry.service_account_name.clone(),
+                is_local: entry.namespace.as_deref().is_some_and(|pattern| pattern != "*"),
+                by: format!("untrusted operator {:?} in the policy's settings", entry.operator),
+            });
+        }
+    }
+    for (operators, account) in groups::read_restrict(group)? {
+        found.push(Restriction {
+            operators: operators.to_string(),
+            account: account.to_string(),
+            is_local: true,
+            by: format!("operator-bounds/restrict on {group}"),
+        });
+    }
+    Ok(found)
+}
+
+fn missing_account(group: &Group, account: &str) -> Refusal {
+    let namespace = &group.namespace;
+    Refusal::forbidden(
+        Reason::AccountMissing,
+        format!(
+            "ServiceAccount {namespace}/{account}, which bounds everything in {group}, does not exist, so nothing new \
+             is admitted under it. Create it with: kubectl create serviceaccount --namespace {namespace} {}",
+            shell(account)
+        ),
+    )
+}

@@ -1,0 +1,191 @@
+//! The boundary guard (specification 3.2): whoever chooses a boundary, or what runs inside it, could otherwise use it
+//! to climb.
+
+use std::collections::BTreeSet;
+
+use crate::decide::authority::Authority;
+use crate::decide::boundary::{Boundary, SYNTHETIC_GROUP};
+use crate::decide::context::Context;
+use crate::decide::demand::{Demand, DemandedRules};
+use crate::decide::excess::namespaces;
+use crate::decide::holders::{Holder, Reach, find, holder};
+use crate::decide::message;
+use crate::decide::message::shell;
+use crate::decide::verdict::{Reason, Refusal, Refused};
+use crate::rbac::rule::Rule;
+use crate::rbac::scope::Scope;
+use crate::rbac::subject::Identity;
+use crate::settings::{Escalation, Severity};
+
+/// The group that the API server authorizes for everything, whatever RBAC says.
+const MASTERS: &str = "system:masters";
+
+/// What somebody is about to choose.
+#[derive(Debug)]
+pub(crate) enum Choice<'b> {
+    /// This boundary.
+    Boundary(&'b Boundary),
+    /// No boundary: everything. What that means, and what to do instead.
+    Everything {
+        /// Why it is everything.
+        why: &'b str,
+        /// What to do instead.
+        instead: &'b str,
+    },
+}
+
+impl Choice<'_> {
+    /// Operators of an OperatorGroup without a boundary.
+    pub(crate) const UNBOUNDED_GROUP: Choice<'static> = Choice::Everything {
+        why: "nothing would bound the operators there",
+        instead: "name a service account in spec.serviceAccountName",
+    };
+}
+
+/// Whether somebody has to be asked: not OLM's own accounts, nor the exempt.
+fn is_guarded(cx: &Context<'_>, requester: &Identity) -> bool {
+    let exempt = &cx.settings.exempt;
+    !(cx.settings.is_olm_v0(requester.user())
+        || cx.settings.is_olm_v1(requester.user())
+        || exempt.users.iter().any(|user| user == requester.user())
+        || requester.groups().iter().any(|group| group == MASTERS || exempt.groups.contains(group)))
+}
+
+/// Refuses, or warns, unless the requester may impersonate what is chosen or holds everything that it holds. `act` is
+/// what the requester does, in words: `choose ServiceAccount team-a/installer for OperatorGroup team-a/og`.
+pub(crate) fn check(
+    cx: &Context<'_>,
+    requester: Option<&Identity>,
+    severity: Severity,
+    act: &str,
+    choice: &Choice<'_>,
+) -> Result<(), Refusal> {
+    if severity == Severity::Off {
+        return Ok(());
+    }
+    // There is nobody to ask in the background audit.
+    let Some(requester) = requester.filter(|requester| is_guarded(cx, requester)) else { return Ok(()) };
+    let Some(text) = objection(cx, requester, act, choice)? else {
+        cx.fact("guard", "passed");
+        return Ok(());
+    };
+    if severity == Severity::Deny {
+        return Err(Refused::Forbidden { reason: Reason::Guard, message: text }.into());
+    }
+    cx.warn(&text);
+    cx.fact("guard", "warned");
+    Ok(())
+}
+
+fn objection(
+    cx: &Context<'_>,
+    requester: &Identity,
+    act: &str,
+    choice: &Choice<'_>,
+) -> Result<Option<String>, Refusal> {
+    let (why, instead) = match choice {
+        Choice::Boundary(boundary) => return objection_to_boundary(cx, requester, act, boundary),
+        Choice::Everything { why, instead } => (why, instead),
+    };
+    // Everything is decided at cluster scope: no RoleBinding gives it.
+    let nowhere = BTreeSet::new();
+    let mine = holder(&cx.lookups, requester.clone(), Reach::Namespaces(&nowhere))?.grant(&cx.lookups)?;
+    let authority = Authority { identity: requester, grant: &mine };
+    let user = requester.user();
+    Ok((!authority.holds(cx, &Scope::Cluster, &Rule::everything())?).then(|| {
+        message::clean(&format!(
+            "User {user} may not {act}: {why}, and {user} does not hold everything. Ask an administrator, or {instead}."
+        ))
+    }))
+}
+
+/// What a boundary holds counts wherever it holds it: an operator may run as that account.
+fn objection_to_boundary(
+    cx: &Context<'_>,
+    requester: &Identity,
+    act: &str,
+    boundary: &Boundary,
+) -> Result<Option<String>, Refusal> {
+    let mut both = [Holder::new(requester.clone()), Holder::new(chosen(&boundary.identity))];
+    find(&cx.lookups, &mut both, Reach::Everywhere)?;
+    let [mine, mut theirs] = both;
+    if may_impersonate(cx, &mine, &boundary.identity)? {
+        return Ok(None);
+    }
+    // What one binding gives to both is not looked up at all: anybody may bind all users of a cluster, as often as they like, in
+    // a namespace of their own. Both lists are in the order of the bindings.
+    let mut own = mine.held.iter().peekable();
+    theirs.held.retain(|held| {
+        while own.peek().is_some_and(|own| own.row < held.row) {
+            own.next();
+        }
+        own.peek().is_none_or(|own| own.row != held.row)
+    });
+    let mut demands = Vec::new();
+    for held in &theirs.held {
+        let why = format!("{} holds {} through {} {}", boundary.said, held.role, held.binding_kind(), held.place());
+        let Some(rules) = cx.lookups.role(&held.role).map_err(|error| error.because(&why))? else { continue };
+        demands.push(Demand { why: Some(why), ..Demand::plain(held.scope.clone(), DemandedRules::Shared(rules)) });
+    }
+    let judged = namespaces(&demands);
+    let grant = mine.grant_in(&cx.lookups, &|namespace| judged.contains(namespace))?;
+    let authority = Authority { identity: requester, grant: &grant };
+    let shortfall = authority.shortfall(cx, &demands, Escalation::Ignore)?;
+    let user = requester.user();
+    Ok((!shortfall.excess.is_empty()).then(|| {
+        let heading = format!(
+            "User {user} may not {act}: {} holds more than {user} does, and {user} may not impersonate it. {user} lacks",
+            boundary.said
+        );
+        message::excess(&heading, &shortfall.excess, &shortfall.notes, &allow_impersonation(requester, boundary))
+    }))
+}
+
+/// A boundary, without what everybody holds who can have a service account at all: nobody climbs by that.
+fn chosen(boundary: &Identity) -> Identity {
+    let everybodys = |group: &&String| matches!(group.as_str(), "system:serviceaccounts" | "system:authenticated");
+    let groups = boundary.groups().iter().filter(|group| !everybodys(group)).cloned().collect();
+    Identity::user_in(boundary.user(), groups)
+}
+
+/// Whether somebody may act as an identity: as a service account, or as a user in its groups.
+fn may_impersonate(cx: &Context<'_>, somebody: &Holder, identity: &Identity) -> Result<bool, Refusal> {
+    let (scope, rules) = match identity.as_service_account() {
+        Some((namespace, name)) => (
+            Scope::Namespace(namespace.to_owned()),
+            vec![Rule::on(&[""], &["serviceaccounts"], &["impersonate"]).named(&[name])],
+        ),
+        None => (
+            Scope::Cluster,
+            vec![
+                Rule::on(&[""], &["users"], &["impersonate"]).named(&[identity.user()]),
+                Rule::on(&[""], &["groups"], &["impersonate"]).named(&[SYNTHETIC_GROUP]),
+            ],
+        ),
+    };
+    let grant = somebody.grant_in(&cx.lookups, &|namespace| scope.namespace() == Some(namespace))?;
+    Authority { identity: &somebody.identity, grant: &grant }.holds(cx, &scope, &rules)
+}
+
+/// What an administrator types to let somebody choose.
+fn allow_impersonation(requester: &Identity, boundary: &Boundary) -> String {
+    let ask = "Ask an administrator to make the change";
+    let subject = match requester.as_service_account() {
+        Some((namespace, name)) => format!("--serviceaccount={namespace}:{name}"),
+        None => format!("--user={}", shell(requester.user())),
+    };
+    let Some((namespace, name)) = boundary.identity.as_service_account() else {
+        let user = shell(boundary.identity.user());
+        return format!(
+            "{ask}, or to allow it with: kubectl create clusterrole use-{user} --verb=impersonate \
+             --resource=users,groups --resource-name={user} --resource-name={SYNTHETIC_GROUP} && \
+             kubectl create clusterrolebinding use-{user} --clusterrole=use-{user} {subject}"
+        );
+    };
+    let name = shell(name);
+    format!(
+        "{ask}, or to allow it with: kubectl create role use-{name} --namespace {namespace} --verb=impersonate \
+         --resource=serviceaccounts --resource-name={name} && kubectl create rolebinding use-{name} \
+         --namespace {namespace} --role=use-{name} {subject}"
+    )
+}

@@ -1,0 +1,280 @@
+//! What an identity holds: bindings that name it, and the roles they refer to.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use serde_json::value::RawValue;
+
+use crate::cluster::{CLUSTER_ROLE_BINDINGS, List, LookupError, ROLE_BINDINGS};
+use crate::decide::lookups::{Lookups, each_item, parse};
+use crate::olm::meta::BindingMeta;
+use crate::rbac::grant::Grant;
+use crate::rbac::role::{RoleKey, RoleRef};
+use crate::rbac::scope::Scope;
+use crate::rbac::subject::{Identity, Subject};
+use crate::read::name::is_plain;
+use crate::read::object::object;
+use crate::read::order::ordered;
+
+/// Which bindings are looked at.
+#[derive(Debug, Clone, Copy)]
+pub enum Reach<'s> {
+    /// ClusterRoleBindings, and the RoleBindings of these namespaces.
+    Namespaces(&'s BTreeSet<String>),
+    /// Every binding there is.
+    Everywhere,
+}
+
+/// Somebody, and the roles that bindings give them.
+#[derive(Debug)]
+pub struct Holder {
+    /// Who.
+    pub identity: Identity,
+    /// Which roles, in the order of the bindings.
+    pub held: Vec<Held>,
+}
+
+/// A role that an identity holds somewhere.
+#[derive(Debug)]
+pub struct Held {
+    /// Where.
+    pub scope: Scope,
+    /// Which role.
+    pub role: RoleKey,
+    /// By which binding.
+    pub binding: Rc<BindingMeta<'static>>,
+    /// The how manieth of all bindings that were looked at that is.
+    pub(crate) row: usize,
+}
+
+impl Held {
+    /// `RoleBinding` or `ClusterRoleBinding`.
+    #[must_use]
+    pub fn binding_kind(&self) -> &'static str {
+        match self.scope {
+            Scope::Cluster => "ClusterRoleBinding",
+            Scope::Namespace(_) => "RoleBinding",
+        }
+    }
+
+    /// The binding's name, with its namespace.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match &self.scope {
+            Scope::Cluster => self.binding.name.to_string(),
+            Scope::Namespace(namespace) => format!("{namespace}/{}", self.binding.name),
+        }
+    }
+}
+
+impl Holder {
+    /// Somebody who is not known to hold anything.
+    #[must_use]
+    pub fn new(identity: Identity) -> Self {
+        Holder { identity, held: Vec::new() }
+    }
+
+    /// The rules that it holds everywhere it was looked for.
+    pub fn grant(&self, lookups: &Lookups<'_>) -> Result<Grant, LookupError> {
+        self.grant_in(lookups, &|_| true)
+    }
+
+    /// The rules that it holds in the cluster and in these namespaces: no other roles are looked up. A role that does not exist,
+    /// or whose name nobody can look up safely, gives nothing: of what somebody is allowed, less is the stricter verdict.
+    pub fn grant_in(&self, lookups: &Lookups<'_>, counts: &dyn Fn(&str) -> bool) -> Result<Grant, LookupError> {
+        let mut roles = Vec::new();
+        for held in &self.held {
+            if held.scope.namespace().is_none_or(counts)
+                && is_plain(&held.role.name)
+                && let Some(rules) = lookups.role(&held.role)?
+            {
+                roles.push((held.scope.clone(), rules));
+            }
+        }
+        Ok(Grant::new(roles))
+    }
+}
+
+object! {
+    #[derive(Debug, Default)]
+    struct BindingRow<'a> {
+        // Raw: of thousands of bindings only the few that match are looked at any closer.
+        metadata: Option<&'a RawValue> = "metadata",
+        subjects: Vec<Subject<'a>> = "subjects",
+        role_ref: RoleRef<'a> = "roleRef",
+    }
+}
+
+/// Finds the roles that each of the holders holds within `reach`.
+pub fn find(lookups: &Lookups<'_>, holders: &mut [Holder], reach: Reach<'_>) -> Result<(), LookupError> {
+    let mut number = 0;
+    each_binding(lookups, reach, &mut |within, row| {
+        number += 1;
+        select(row, number, within, holders)
+    })
+}
+
+/// What one identity holds within `reach`.
+pub fn holder(lookups: &Lookups<'_>, identity: Identity, reach: Reach<'_>) -> Result<Holder, LookupError> {
+    let mut holder = [Holder::new(identity)];
+    find(lookups, &mut holder, reach)?;
+    let [holder] = holder;
+    Ok(holder)
+}
+
+/// Hands on every binding within `reach`, with the list's own word for whether it has a namespace.
+fn each_binding(
+    lookups: &Lookups<'_>,
+    reach: Reach<'_>,
+    binding: &mut dyn FnMut(Within<'_>, &BindingRow<'_>) -> Result<(), LookupError>,
+) -> Result<(), LookupError> {
+    read(lookups, &List { resource: CLUSTER_ROLE_BINDINGS, namespace: None }, Within::Cluster, binding)?;
+    match reach {
+        Reach::Everywhere => {
+            read(lookups, &List { resource: ROLE_BINDINGS, namespace: None }, Within::AnyNamespace, binding)
+        }
+        Reach::Namespaces(namespaces) if namespaces.is_empty() => Ok(()),
+        Reach::Namespaces(namespaces) => {
+            // One namespace is a small list of its own. Several would be a look-up each: then it is the one big list.
+            let alone = namespaces.iter().next().filter(|_| namespaces.len() == 1);
+            let whole = alone.is_none() || lookups.knows_list(ROLE_BINDINGS, None);
+            let namespace = alone.map(String::as_str).filter(|_| !whole);
+            read(lookups, &List { resource: ROLE_BINDINGS, namespace }, Within::Namespaces(namespaces), binding)
+        }
+    }
+}
+
+/// Which bindings of a list count.
+#[derive(Debug, Clone, Copy)]
+enum Within<'s> {
+    /// They are ClusterRoleBindings.
+    Cluster,
+    /// RoleBindings of any namespace.
+    AnyNamespace,
+    /// RoleBindings of these.
+    Namespaces(&'s BTreeSet<String>),
+}
+
+fn read(
+    lookups: &Lookups<'_>,
+    list: &List<'_>,
+    within: Within<'_>,
+    binding: &mut dyn FnMut(Within<'_>, &BindingRow<'_>) -> Result<(), LookupError>,
+) -> Result<(), LookupError> {
+    let answer = lookups.list(list.resource, list.namespace)?;
+    let mut failed = None;
+    each_item(&answer, list, &mut |row: BindingRow<'_>| {
+        if let Err(error) = binding(within, &row) {
+            failed = Some(error);
+        }
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
+fn select(row: &BindingRow<'_>, number: usize, within: Within<'_>, holders: &mut [Holder]) -> Result<(), LookupError> {
+    // The namespace matters for subjects without one, so it is read only when somebody could match at all.
+    let may_match = row.subjects.iter().any(|subject| {
+        subject.kind == "ServiceAccount" && subject.namespace.is_empty()
+            || holders.iter().any(|holder| holder.identity.named_by(subject, None))
+    });
+    if !may_match {
+        return Ok(());
+    }
+    let Some((metadata, scope)) = row.place(within)? else { return Ok(()) };
+    let Some(role) = row.role_ref.key(scope.namespace()) else { return Ok(()) };
+    let binding = Rc::new(metadata.into_owned());
+    for holder in holders {
+        if row.subjects.iter().any(|subject| holder.identity.named_by(subject, scope.namespace())) {
+            let held = Held { scope: scope.clone(), role: role.clone(), binding: Rc::clone(&binding), row: number };
+            holder.held.push(held);
+        }
+    }
+    Ok(())
+}
+
+impl<'a> BindingRow<'a> {
+    /// The metadata, and where the binding holds; nothing if that does not count.
+    fn place(&self, within: Within<'_>) -> Result<Option<(BindingMeta<'a>, Scope)>, LookupError> {
+        let metadata: BindingMeta<'a> =
+            parse(self.metadata.map_or("{}", RawValue::get).as_bytes(), &"metadata of a binding")?;
+        let scope = match within {
+            Within::Cluster => Scope::Cluster,
+            Within::Namespaces(namespaces) if !namespaces.contains(metadata.namespace.as_str()) => return Ok(None),
+            Within::AnyNamespace | Within::Namespaces(_) => Scope::Namespace(metadata.namespace.to_string()),
+        };
+        Ok(Some((metadata, scope)))
+    }
+}
+
+/// A subject, and the scope of the binding that names it.
+#[derive(Debug)]
+pub struct Bound {
+    subject: Subject<'static>,
+    scope: Scope,
+}
+
+impl Bound {
+    /// A subject of a binding in this scope.
+    #[must_use]
+    pub fn new(subject: &Subject<'_>, scope: &Scope) -> Self {
+        Bound { subject: subject.clone().into_owned(), scope: scope.clone() }
+    }
+
+    /// The account that it names, as ServiceAccount or as User.
+    #[must_use]
+    pub fn account(&self) -> Option<(&str, &str)> {
+        self.subject.account(self.scope.namespace())
+    }
+
+    /// Whether it names this account, in whichever way.
+    #[must_use]
+    pub fn names(&self, namespace: &str, account: &str) -> bool {
+        Identity::service_account(namespace, account).named_by(&self.subject, self.scope.namespace())
+    }
+
+    /// Whether it names any account of this namespace, in whichever way.
+    #[must_use]
+    pub fn reaches(&self, namespace: &str) -> bool {
+        match self.account() {
+            Some((of, _)) => of == namespace,
+            // Through its groups one account of a namespace is as good as the other.
+            None => self.names(namespace, ""),
+        }
+    }
+}
+
+/// Everybody who is bound to the roles that `wanted` says, within `reach`, with the role.
+pub fn bound(
+    lookups: &Lookups<'_>,
+    reach: Reach<'_>,
+    wanted: &dyn Fn(&RoleKey, &Bound) -> bool,
+) -> Result<Vec<(RoleKey, Bound)>, LookupError> {
+    let mut found = Vec::new();
+    each_binding(lookups, reach, &mut |within, row| {
+        let Some((_, scope)) = row.place(within)? else { return Ok(()) };
+        let Some(role) = row.role_ref.key(scope.namespace()) else { return Ok(()) };
+        let bound = row.subjects.iter().map(|subject| Bound::new(subject, &scope));
+        found.extend(bound.filter(|bound| wanted(&role, bound)).map(|bound| (role.clone(), bound)));
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Whether a namespace has a RoleBinding of this name that gives the same to the same.
+pub fn is_there(
+    lookups: &Lookups<'_>,
+    namespace: &str,
+    name: &str,
+    role_ref: &RoleRef<'_>,
+    subjects: &[Subject<'_>],
+) -> Result<bool, LookupError> {
+    let namespaces = ordered([namespace.to_owned()]);
+    let mut found = false;
+    each_binding(lookups, Reach::Namespaces(&namespaces), &mut |within, row| {
+        if let Some((metadata, Scope::Namespace(_))) = row.place(within)? {
+            found |= metadata.name == *name && row.role_ref == *role_ref && row.subjects == subjects;
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}

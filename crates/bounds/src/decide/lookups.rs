@@ -1,0 +1,316 @@
+//! The look-ups of one verdict: counted, and each made once.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::cluster::{CLUSTER_ROLES, Cluster, Get, List, LookupError, Question, ROLES, Resource, SERVICE_ACCOUNTS};
+use crate::olm::meta::Bare;
+use crate::olm::selector::Selector;
+use crate::rbac::role::{RoleKey, Rules};
+use crate::rbac::rule::Rule;
+use crate::read::name::{is_no_name, is_object_name, is_plain};
+use crate::read::object::object;
+use crate::read::text::Text;
+
+/// What is known already. A verdict makes a few dozen look-ups at most: a list is searched as fast as a tree, and is a
+/// tenth of its code.
+struct Known<K, V>(RefCell<Vec<(K, V)>>);
+
+impl<K: PartialEq, V: Clone> Known<K, V> {
+    fn new() -> Self {
+        Known(RefCell::new(Vec::new()))
+    }
+
+    fn get(&self, key: &K) -> Option<V> {
+        self.0.borrow().iter().find(|(known, _)| known == key).map(|(_, value)| value.clone())
+    }
+
+    fn insert(&self, key: K, value: V) {
+        self.0.borrow_mut().push((key, value));
+    }
+
+    fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+}
+
+/// The cluster as one verdict sees it. What was asked once is not asked again, so that a verdict is consistent in itself
+/// and the number of look-ups does not grow with the number of rules.
+pub struct Lookups<'c> {
+    cluster: &'c dyn Cluster,
+    made: Cell<usize>,
+    lists: Known<(&'static str, Option<String>), Rc<Vec<u8>>>,
+    roles: Known<RoleKey, Option<Role>>,
+    role_bytes: Cell<usize>,
+    accounts: Known<(String, String), bool>,
+}
+
+impl fmt::Debug for Lookups<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lookups").field("made", &self.made).finish_non_exhaustive()
+    }
+}
+
+/// The longest answer that is read: a list, with twenty thousand bindings it is fifteen MB. Metadata always comes along, and
+/// annotations of a quarter of a MB each would be more than the module has memory for.
+pub const MAX_ANSWER: usize = 32 * 1024 * 1024;
+/// As many roles as are looked up for one verdict: they are asked for one by one, and the policy server does not wait for
+/// ever. (Real identities hold a few dozen; a group with many targets holds a few in each.)
+const MAX_ROLES: usize = 1_000;
+/// As long as all of them may be together.
+const MAX_ROLE_BYTES: usize = 2 * 1024 * 1024;
+
+/// What is kept of a role.
+#[derive(Clone)]
+struct Role {
+    rules: Rules,
+    takes_in: Rc<[Selector<'static>]>,
+}
+
+object! {
+    #[derive(Debug, Default)]
+    struct RoleRow<'a> {
+        rules: Option<&'a RawValue> = "rules",
+        aggregation_rule: AggregationRule<'a> = "aggregationRule",
+    }
+}
+
+object! {
+    /// Which other ClusterRoles a ClusterRole takes in.
+    #[derive(Debug, Default)]
+    pub struct AggregationRule<'a> {
+        /// Those that any of these selects.
+        pub selectors: Vec<Selector<'a>> = "clusterRoleSelectors",
+    }
+}
+
+impl<'c> Lookups<'c> {
+    /// Nothing is known yet.
+    pub fn new(cluster: &'c dyn Cluster) -> Self {
+        Lookups {
+            cluster,
+            made: Cell::new(0),
+            lists: Known::new(),
+            roles: Known::new(),
+            role_bytes: Cell::new(0),
+            accounts: Known::new(),
+        }
+    }
+
+    /// How many look-ups were made.
+    #[must_use]
+    pub fn made(&self) -> usize {
+        self.made.get()
+    }
+
+    fn count(&self) {
+        self.made.set(self.made.get() + 1);
+    }
+
+    /// The JSON of a list.
+    pub fn list(&self, resource: Resource, namespace: Option<&str>) -> Result<Rc<Vec<u8>>, LookupError> {
+        let key = (resource.kind, namespace.map(str::to_owned));
+        if let Some(known) = self.lists.get(&key) {
+            return Ok(known);
+        }
+        self.count();
+        let list = List { resource, namespace };
+        let answer = Rc::new(self.cluster.list(&list)?);
+        if answer.len() > MAX_ANSWER {
+            return Err(answer_too_long(&list, answer.len()));
+        }
+        self.lists.insert(key, Rc::clone(&answer));
+        Ok(answer)
+    }
+
+    /// Whether a list was looked up already.
+    #[must_use]
+    pub fn knows_list(&self, resource: Resource, namespace: Option<&str>) -> bool {
+        self.lists.get(&(resource.kind, namespace.map(str::to_owned))).is_some()
+    }
+
+    /// The JSON of an object that is needed once.
+    pub fn get(&self, resource: Resource, namespace: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, LookupError> {
+        let get = Get { resource, namespace, name };
+        if is_no_name(name) || namespace.is_some_and(is_no_name) {
+            return Ok(None);
+        }
+        if !is_plain(name) || !namespace.is_none_or(is_plain) {
+            return Err(failed(&get, "the name has characters in it that lead elsewhere in a URL"));
+        }
+        self.count();
+        let Some(answer) = self.cluster.get(&get)? else { return Ok(None) };
+        // Whatever was asked on the way, the answer must be about the object that was asked for.
+        let found: Bare<'_> = parse(&answer, &get)?;
+        if found.metadata.name != *name {
+            return Err(failed(&get, "the answer is about another object"));
+        }
+        Ok(Some(answer))
+    }
+
+    /// Whether a service account exists.
+    pub fn account_exists(&self, namespace: &str, name: &str) -> Result<bool, LookupError> {
+        if !is_object_name(name) {
+            return Ok(false);
+        }
+        let key = (namespace.to_owned(), name.to_owned());
+        if let Some(known) = self.accounts.get(&key) {
+            return Ok(known);
+        }
+        let exists = self.get(SERVICE_ACCOUNTS, Some(namespace), name)?.is_some();
+        self.accounts.insert(key, exists);
+        Ok(exists)
+    }
+
+    /// The rules of a role; none if it does not exist. Aggregated ClusterRoles are what their `rules` say: the API
+    /// server's controller fills them in.
+    pub fn role(&self, key: &RoleKey) -> Result<Option<Rules>, LookupError> {
+        Ok(self.whole_role(key)?.map(|role| role.rules))
+    }
+
+    /// Whether a ClusterRole takes in others that are labelled like this.
+    pub fn takes_in(&self, key: &RoleKey, labels: &BTreeMap<Text<'_>, Text<'_>>) -> Result<bool, LookupError> {
+        let role = self.whole_role(key)?;
+        Ok(role.is_some_and(|role| role.takes_in.iter().any(|selector| selector.selects(labels))))
+    }
+
+    /// Whether a role grows with others: it takes them in.
+    pub fn is_aggregated(&self, key: &RoleKey) -> Result<bool, LookupError> {
+        if key.namespace.is_some() || !is_plain(&key.name) {
+            return Ok(false);
+        }
+        Ok(self.whole_role(key)?.is_some_and(|role| !role.takes_in.is_empty()))
+    }
+
+    fn whole_role(&self, key: &RoleKey) -> Result<Option<Role>, LookupError> {
+        if let Some(known) = self.roles.get(key) {
+            return Ok(known);
+        }
+        let resource = if key.namespace.is_some() { ROLES } else { CLUSTER_ROLES };
+        let get = Get { resource, namespace: key.namespace.as_deref(), name: &key.name };
+        if self.roles.len() >= MAX_ROLES {
+            let reason = format!("more than {MAX_ROLES} roles would have to be looked up for this verdict");
+            return Err(failed(&get, &reason));
+        }
+        let role = match self.get(get.resource, get.namespace, get.name)? {
+            None => None,
+            Some(answer) => {
+                let row: RoleRow<'_> = parse(&answer, &get)?;
+                // Of a role only the rules are kept, however long its metadata is.
+                let rules = row.rules.map_or("[]", RawValue::get);
+                self.role_bytes.set(self.role_bytes.get() + rules.len());
+                if self.role_bytes.get() > MAX_ROLE_BYTES {
+                    let reason = format!("the roles of this verdict are longer than {MAX_ROLE_BYTES} bytes together");
+                    return Err(failed(&get, &reason));
+                }
+                let rules: Vec<Rule<'_>> = parse(rules.as_bytes(), &get)?;
+                Some(Role {
+                    rules: rules.into_iter().map(Rule::into_owned).collect(),
+                    takes_in: row.aggregation_rule.selectors.into_iter().map(Selector::into_owned).collect(),
+                })
+            }
+        };
+        self.roles.insert(key.clone(), role.clone());
+        Ok(role)
+    }
+
+    /// The API server's own answer.
+    pub fn can(&self, question: &Question<'_>) -> Result<bool, LookupError> {
+        self.count();
+        self.cluster.can(question)
+    }
+}
+
+/// An answer that would not fit into the module's memory.
+#[must_use]
+pub fn answer_too_long(lookup: &dyn fmt::Display, bytes: usize) -> LookupError {
+    let reason = format!(
+        "the answer is {bytes} bytes long, and at most {MAX_ANSWER} are read. All metadata comes along: look for objects of \
+         this kind with large annotations"
+    );
+    failed(lookup, &reason)
+}
+
+fn failed(lookup: &dyn fmt::Display, reason: &str) -> LookupError {
+    LookupError::new(lookup, reason)
+}
+
+/// Reads the answer to a look-up.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(answer: &'a [u8], lookup: &dyn fmt::Display) -> Result<T, LookupError> {
+    serde_json::from_str(utf8(answer, lookup)?).map_err(|error| unreadable(lookup, &error))
+}
+
+/// Everything is read as text: one kind of reader is half the code in the wasm.
+fn utf8<'a>(answer: &'a [u8], lookup: &dyn fmt::Display) -> Result<&'a str, LookupError> {
+    std::str::from_utf8(answer).map_err(|error| unreadable(lookup, &error))
+}
+
+/// Hands the items of a list to `item`, one by one.
+pub(crate) fn each_item<'a, T: Deserialize<'a>>(
+    answer: &'a [u8],
+    lookup: &dyn fmt::Display,
+    item: &mut dyn FnMut(T),
+) -> Result<(), LookupError> {
+    let mut deserializer = serde_json::Deserializer::from_str(utf8(answer, lookup)?);
+    deserializer.deserialize_map(ListVisitor(item)).map_err(|error| unreadable(lookup, &error))
+}
+
+fn unreadable(lookup: &dyn fmt::Display, error: &dyn fmt::Display) -> LookupError {
+    LookupError::new(lookup, format!("the answer cannot be read: {error}"))
+}
+
+/// Calls through `dyn`, so that there is one reader for each kind of item and not for each place that reads it.
+struct ListVisitor<'f, T>(&'f mut dyn FnMut(T));
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<'_, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut found = false;
+        while let Some(key) = map.next_key::<&str>()? {
+            if key == "items" {
+                map.next_value_seed(Items(&mut *self.0))?;
+                found = true;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        // An answer without items is no list: taking it for an empty one would admit what nobody looked at.
+        if found { Ok(()) } else { Err(serde::de::Error::missing_field("items")) }
+    }
+}
+
+struct Items<'f, T>(&'f mut dyn FnMut(T));
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Items<'_, T> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<'_, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the items of a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(item) = seq.next_element()? {
+            (self.0)(item);
+        }
+        Ok(())
+    }
+}

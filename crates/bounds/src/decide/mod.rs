@@ -1,0 +1,20 @@
+//! From an object to a verdict: what bounds it, what it asks for, what is missing, and what everybody is told.
+
+pub(crate) mod authority;
+pub mod borrowed;
+pub mod boundary;
+pub(crate) mod claims;
+pub mod context;
+pub mod demand;
+pub mod excess;
+pub mod groups;
+pub(crate) mod guard;
+pub mod holders;
+pub(crate) mod installed;
+pub mod lookups;
+pub mod message;
+pub(crate) mod needs;
+pub(crate) mod pieces;
+pub mod verdict;
+pub mod weigh;
+pub mod writes;

@@ -1,0 +1,178 @@
+//! What OLM v1's controller writes for itself, by kind and by verb, and what it writes that is neither that nor an extension's.
+//!
+//! OLM labels everything that it installs, over whatever a bundle says, but for one kind of object: those that Helm takes for
+//! hooks, by their annotation, are taken out before OLM sees them. They are written without a label, or with that of another
+//! extension which the bundle put there, and what has their name is deleted first.
+
+use serde_json::value::RawValue;
+
+use super::review::Review;
+use crate::admission::Operation;
+use crate::decide::verdict::{Admitted, Reason, Refusal};
+use crate::olm::meta::Meta;
+use crate::olm::release::{self, Release};
+use crate::read::object::object;
+use crate::read::text::Text;
+use crate::settings::{Crds, LargeReleases};
+
+use super::owned::{self, Written};
+use super::{OLM_V1, read, said, same_spec};
+
+/// The type of the Secrets in which OLM v1 keeps the objects of a ClusterObjectSet.
+const OBJECT_DATA: &str = "olm.operatorframework.io/object-data";
+/// The type of the Secret in which it keeps a release, before it writes anything of it.
+const RELEASE: &str = "operatorframework.io/index.v1";
+/// The type of those in which the rest of a release is that does not fit into one Secret.
+const CHUNK: &str = "operatorframework.io/chunk.v1";
+
+object! {
+    #[derive(Debug, Default)]
+    struct Secret<'a> {
+        secret_type: Text<'a> = "type",
+        data: Option<&'a RawValue> = "data",
+    }
+}
+
+/// Admits OLM's own bookkeeping, and refuses hooks, whatever their labels say.
+pub(super) fn judge(cx: &Review<'_>, written: &Written<'_>) -> Result<Option<Admitted>, Refusal> {
+    let is_own = own_by_kind(cx, written)?;
+    let is_hook = |metadata: &&Meta<'_>| metadata.annotations.hook.is_some();
+    // Somebody's ClusterExtension may have been installed by a hook of their own; OLM leaves the annotation there.
+    let was_hook = written.old.as_ref().is_some_and(|old| is_hook(&old));
+    if let Some(metadata) = written.new.as_ref().filter(is_hook)
+        && !(is_own == Own::Unchanged && was_hook)
+    {
+        return Err(hook(cx, metadata));
+    }
+    match is_own {
+        Own::Release => release(cx).map(Some),
+        Own::Yes | Own::Unchanged => Ok(Some(Admitted("bookkeeping"))),
+        Own::No if is_new_crd(cx, written) => Ok(Some(Admitted("crd"))),
+        Own::No => Ok(None),
+    }
+}
+
+/// Whether an object is OLM's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Own {
+    No,
+    Yes,
+    /// It is somebody's, and nothing that counts changes.
+    Unchanged,
+    /// It is a new release.
+    Release,
+}
+
+fn own_by_kind(cx: &Review<'_>, written: &Written<'_>) -> Result<Own, Refusal> {
+    let request = cx.request;
+    let is_labelled = written.is_labelled();
+    let in_own_namespace = cx
+        .requester
+        .as_ref()
+        .is_some_and(|olm| olm.as_service_account().is_some_and(|(namespace, _)| request.namespace == *namespace));
+    let yes_if = |own: bool| if own { Own::Yes } else { Own::No };
+    Ok(match (request.kind.group.as_str(), request.kind.kind.as_str(), request.operation) {
+        (OLM_V1, "ClusterExtension" | "ClusterCatalog", Operation::Update) if same_spec(cx)? => Own::Unchanged,
+        (OLM_V1, "ClusterObjectSet" | "ClusterExtensionRevision", _) => {
+            yes_if(!written.both().any(comes_from_a_bundle))
+        }
+        ("coordination.k8s.io", "Lease", Operation::Create | Operation::Update) => {
+            yes_if(in_own_namespace && !is_labelled)
+        }
+        // Events; reviews, and the tokens with which OLM acted as an extension's account up to 1.10.
+        ("" | "events.k8s.io", "Event", Operation::Create | Operation::Update)
+        | ("authentication.k8s.io" | "authorization.k8s.io", _, Operation::Create) => yes_if(!is_labelled),
+        ("", "Secret", _) if in_own_namespace => {
+            let secret: Secret<'_> = read(cx, request.object.or(request.old_object), "object")?;
+            match (secret.secret_type.as_str(), request.operation) {
+                (RELEASE, Operation::Create) if !is_labelled => Own::Release,
+                (RELEASE | CHUNK, _) => yes_if(!is_labelled),
+                (OBJECT_DATA, _) => yes_if(written.both().all(is_owned_by_name_only)),
+                _ => Own::No,
+            }
+        }
+        _ => Own::No,
+    })
+}
+
+/// Whether the object carries the labels of an object-data Secret: OLM sets both labels on what comes from a bundle.
+fn is_owned_by_name_only(metadata: &Meta<'_>) -> bool {
+    !metadata.labels.owner_name_v1.is_empty() && metadata.labels.owner_kind_v1.is_empty()
+}
+
+/// Whether a set of objects is itself a part of a bundle: Helm says so, or it belongs to another set.
+fn comes_from_a_bundle(metadata: &Meta<'_>) -> bool {
+    metadata.annotations.helm_release.is_some()
+        || metadata.owner_references.iter().any(|owner| owner.kind != "ClusterExtension")
+}
+
+/// Helm installs what a chart has in its `crds` as it is.
+fn is_new_crd(cx: &Review<'_>, written: &Written<'_>) -> bool {
+    owned::is_crd(cx)
+        && cx.request.operation == Operation::Create
+        && cx.settings.cluster_extensions.crds == Crds::Exempt
+        && !written.is_labelled()
+}
+
+/// A new release: nothing of it is written yet, and nothing will be if it is refused.
+fn release(cx: &Review<'_>) -> Result<Admitted, Refusal> {
+    let secret: Secret<'_> = read(cx, cx.request.object, "object")?;
+    let what = said(cx, &cx.request.name);
+    let refuse = |reason: Reason, why: String| Err(Refusal::forbidden(reason, format!("{what} {why}")));
+    let release = match release::read(secret.data.map_or("{}", RawValue::get)) {
+        Ok(release) => release,
+        Err(reason) => {
+            let why = format!("is a release that cannot be read ({reason}), so nobody can tell what it would install");
+            return refuse(Reason::UnreadableRelease, why);
+        }
+    };
+    match release {
+        Release::Whole(content) if content.has_hooks() => refuse(Reason::HelmHooks, content.refusal()),
+        Release::Whole(_) => Ok(Admitted("release")),
+        Release::InChunks if cx.settings.cluster_extensions.large_releases == LargeReleases::ObjectByObject => {
+            cx.warn(&format!(
+                "{what} is a release in several parts: whether it has Helm hooks was not looked at, and its objects are \
+                 judged one by one (clusterExtensions.largeReleases: objectByObject)"
+            ));
+            Ok(Admitted("release"))
+        }
+        Release::InChunks => refuse(
+            Reason::LargeRelease,
+            "is a release in several parts, in which Helm hooks cannot be seen before they are run. Ask the bundle's \
+             author for a smaller one, or accept the risk with clusterExtensions.largeReleases: objectByObject in the \
+             policy's settings."
+                .to_owned(),
+        ),
+    }
+}
+
+fn hook(cx: &Review<'_>, metadata: &Meta<'_>) -> Refusal {
+    let events = metadata.annotations.hook.as_deref().unwrap_or_default();
+    Refusal::forbidden(
+        Reason::HelmHook,
+        format!(
+            "{} is a Helm hook (annotation helm.sh/hook: {events:?}): OLM writes hooks with its own rights and without its \
+             labels, so nothing would bound it. Ask the bundle's author to take the annotation out of the bundle.",
+            said(cx, &metadata.said_name())
+        ),
+    )
+}
+
+/// What is neither OLM's own nor an extension's.
+pub(super) fn belongs_to_nobody(cx: &Review<'_>, name: &str) -> Refusal {
+    let (does, instead) = match cx.request.operation {
+        Operation::Delete => {
+            ("delete", "Whatever has the name of a bundle's Helm hook is deleted before the hook is run.")
+        }
+        _ => ("write", "OLM labels whatever it installs, Helm hooks apart."),
+    };
+    Refusal::forbidden(
+        Reason::BelongsToNobody,
+        format!(
+            "OLM may not {does} {}: it carries no owner labels of an extension, so nobody can tell what bounds it, and it is \
+             none of OLM's own records. {instead} Look for the annotation helm.sh/hook in the bundles of the extensions \
+             that are being installed.",
+            said(cx, name)
+        ),
+    )
+}

@@ -1,0 +1,124 @@
+//! The RBAC that OLM v0 makes by itself, with its own rights: known by who writes it *and* by what exactly is in it.
+
+use serde_json::value::RawValue;
+
+use super::review::Review;
+use crate::cluster::CUSTOM_RESOURCE_DEFINITIONS;
+use crate::decide::demand;
+use crate::decide::lookups::AggregationRule;
+use crate::decide::verdict::Refusal;
+use crate::rbac::role::RoleKey;
+use crate::rbac::rule::Rule;
+
+use super::attribution::Piece;
+use super::binding::Binding;
+use super::role::RoleObject;
+
+/// What the labels begin with by which the roles of a group take in those of its operators' APIs.
+const AGGREGATED_BY_GROUP: &str = "olm.opgroup.permissions/aggregate-to-";
+/// What OLM lets people do with an API that an operator provides, by the end of the role's name.
+const API_VERBS: &[(&str, &[&str])] =
+    &[("-admin", &["*"]), ("-edit", &["create", "update", "patch", "delete"]), ("-view", &["get", "list", "watch"])];
+
+/// Whether this is one of OLM's own roles or bindings. It is OLM that writes: whoever else does is not asked here.
+pub(super) fn is_olms_own(cx: &Review<'_>, piece: &Piece<'_>) -> Result<bool, Refusal> {
+    match (piece, cx.request.in_namespace()) {
+        (Piece::Role(role, _), Some(_)) => Ok(own_role(&role.metadata.name, &role.rules).is_some()),
+        (Piece::Role(role, old), None) => Ok(is_group_role(role, *old) || is_api_role(cx, role)?),
+        (Piece::Binding(binding, _), Some(namespace)) => is_own_binding(cx, binding, namespace),
+        (Piece::Binding(..), None) => Ok(false),
+    }
+}
+
+/// A Role that OLM makes in a namespace: one rule, about one object.
+#[derive(Debug, PartialEq, Eq)]
+enum OwnRole {
+    /// Access of an operator to its OperatorCondition, which is called like the operator and the Role.
+    Condition,
+    /// Access of a Job that unpacks a bundle to the ConfigMap for it, which is called like the Role and the Job's account.
+    Unpacking,
+    /// Access of the server of a catalog to the ConfigMap that the catalog is in.
+    Catalog,
+    /// Access of an operator to its certificate. Who is bound to it is judged: it is a part of what the operator asks for.
+    Certificate,
+}
+
+fn own_role(name: &str, rules: &[Rule<'_>]) -> Option<OwnRole> {
+    let [rule] = rules else { return None };
+    let [object] = &rule.resource_names[..] else { return None };
+    let is = |group, resource, verbs: &[&str]| *rule == Rule::on(&[group], &[resource], verbs).named(&[object]);
+    if object == name && *rule == demand::operator_condition(name) {
+        Some(OwnRole::Condition)
+    } else if object == name && is_digest(name) && is("", "configmaps", &["create", "get", "update"]) {
+        Some(OwnRole::Unpacking)
+    } else if name.ends_with("-configmap-reader") && is("", "configmaps", &["get"]) {
+        Some(OwnRole::Catalog)
+    } else if object == name && name.ends_with("-service-cert") && is("", "secrets", &["get"]) {
+        Some(OwnRole::Certificate)
+    } else {
+        None
+    }
+}
+
+/// What OLM calls the things that it makes to unpack a bundle.
+fn is_digest(name: &str) -> bool {
+    name.len() > 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_own_binding(cx: &Review<'_>, binding: &Binding<'_>, namespace: &str) -> Result<bool, Refusal> {
+    let role = binding.role_ref.name.as_str();
+    if binding.role_ref.kind != "Role" {
+        return Ok(false);
+    }
+    let key = RoleKey { namespace: Some(namespace.to_owned()), name: role.to_owned() };
+    let Some(rules) = cx.lookups.role(&key)? else { return Ok(false) };
+    let accounts: Option<Vec<&str>> = binding
+        .subjects
+        .iter()
+        .map(|subject| subject.account(Some(namespace)).filter(|(of, _)| *of == namespace).map(|(_, name)| name))
+        .collect();
+    let Some(accounts) = accounts else { return Ok(false) };
+    Ok(match own_role(role, &rules) {
+        Some(OwnRole::Condition) => true,
+        Some(OwnRole::Unpacking) => accounts == [role],
+        Some(OwnRole::Catalog) => accounts.iter().all(|account| account.ends_with("-configmap-server")),
+        Some(OwnRole::Certificate) | None => false,
+    })
+}
+
+/// `olm.og.<group>.<admin|edit|view>-<hash>`: takes in the roles of the APIs that operators of the group provide. OLM gives
+/// it no rules; on an update it carries along those that the API server's controller has filled in.
+fn is_group_role(role: &RoleObject<'_>, old: Option<&RoleObject<'_>>) -> bool {
+    let labels = &role.metadata.labels;
+    let by_group = |raw: &RawValue| {
+        serde_json::from_str(raw.get()).is_ok_and(|rule: AggregationRule<'_>| {
+            rule.selectors.iter().all(|selector| {
+                let keys = selector.match_labels.keys();
+                selector.match_expressions.is_empty()
+                    && !selector.match_labels.is_empty()
+                    && keys.into_iter().all(|key| key.starts_with(AGGREGATED_BY_GROUP))
+            })
+        })
+    };
+    labels.owner_kind == "OperatorGroup"
+        && role.metadata.name.starts_with("olm.og.")
+        && (role.rules.is_empty() || old.is_some_and(|old| old.rules == role.rules))
+        && role.aggregation_rule.is_none_or(by_group)
+}
+
+/// `<definition>-<version>-<admin|edit|view>`: the use of an API that an operator provides, and reading its definition. OLM
+/// makes them for definitions that are there, and no definition has the name of a resource of the core group.
+fn is_api_role(cx: &Review<'_>, role: &RoleObject<'_>) -> Result<bool, Refusal> {
+    let ([rule], None) = (&role.rules[..], role.aggregation_rule) else { return Ok(false) };
+    let ([group], [resource]) = (&rule.api_groups[..], &rule.resources[..]) else { return Ok(false) };
+    let name = role.metadata.name.as_str();
+    let reads_definition = group == "apiextensions.k8s.io" && resource == "customresourcedefinitions";
+    let (definition, expected): (String, &[(&str, &[&str])]) = match &rule.resource_names[..] {
+        [definition] if reads_definition => (definition.to_string(), &[("-crdview", &["get"])]),
+        [] if !group.is_empty() => (format!("{resource}.{group}"), API_VERBS),
+        _ => return Ok(false),
+    };
+    let is_written_so = name.starts_with(&format!("{definition}-"))
+        && expected.iter().any(|(suffix, verbs)| name.ends_with(suffix) && rule.verbs == **verbs);
+    Ok(is_written_so && cx.lookups.get(CUSTOM_RESOURCE_DEFINITIONS, None, &definition)?.is_some())
+}

@@ -1,0 +1,227 @@
+//! A ClusterServiceVersion: the part of it that asks for permissions.
+
+use std::collections::BTreeSet;
+
+use crate::olm::meta::Meta;
+use crate::rbac::rule::Rule;
+use crate::read::object::object;
+use crate::read::order::ordered;
+use crate::read::text::Text;
+
+object! {
+    /// A ClusterServiceVersion. `spec.install.spec` is read whatever `strategy` says.
+    #[derive(Debug, Clone, Default)]
+    pub struct ClusterServiceVersion<'a> {
+        /// `metadata`.
+        pub metadata: Meta<'a> = "metadata",
+        /// `spec`.
+        pub spec: Spec<'a> = "spec",
+    }
+}
+
+object! {
+    /// `spec`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Spec<'a> {
+        /// The version it comes after.
+        pub replaces: Text<'a> = "replaces",
+        /// How it is installed.
+        install: Install<'a> = "install",
+        /// Definitions.
+        customresourcedefinitions: Definitions<'a> = "customresourcedefinitions",
+        /// API services.
+        apiservicedefinitions: ApiServices<'a> = "apiservicedefinitions",
+        /// Webhooks.
+        pub webhookdefinitions: Vec<Webhook<'a>> = "webhookdefinitions",
+    }
+}
+
+object! {
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    struct Install<'a> {
+        spec: Strategy<'a> = "spec",
+    }
+}
+
+object! {
+    /// `spec.install.spec`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Strategy<'a> {
+        /// Permissions in namespaces.
+        pub permissions: Vec<Permission<'a>> = "permissions",
+        /// Permissions in the whole cluster.
+        pub cluster_permissions: Vec<Permission<'a>> = "clusterPermissions",
+        /// What runs.
+        pub deployments: Vec<Deployment<'a>> = "deployments",
+    }
+}
+
+object! {
+    /// An entry of `permissions` or `clusterPermissions`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Permission<'a> {
+        /// Whose they are.
+        pub service_account_name: Text<'a> = "serviceAccountName",
+        /// The rules.
+        pub rules: Vec<Rule<'a>> = "rules",
+    }
+}
+
+object! {
+    /// An entry of `deployments`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Deployment<'a> {
+        /// The name.
+        pub name: Text<'a> = "name",
+        spec: DeploymentSpec<'a> = "spec",
+    }
+}
+
+object! {
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    struct DeploymentSpec<'a> {
+        template: PodTemplate<'a> = "template",
+    }
+}
+
+object! {
+    /// The part of a pod template that says who it runs as.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct PodTemplate<'a> {
+        spec: PodSpec<'a> = "spec",
+    }
+}
+
+object! {
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    struct PodSpec<'a> {
+        service_account_name: Text<'a> = "serviceAccountName",
+        service_account: Text<'a> = "serviceAccount",
+    }
+}
+
+object! {
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    struct Definitions<'a> {
+        owned: Vec<Definition<'a>> = "owned",
+    }
+}
+
+object! {
+    /// An entry of `customresourcedefinitions.owned`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    struct Definition<'a> {
+        name: Text<'a> = "name",
+    }
+}
+
+object! {
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    struct ApiServices<'a> {
+        owned: Vec<ApiService<'a>> = "owned",
+    }
+}
+
+object! {
+    /// An entry of `apiservicedefinitions.owned`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct ApiService<'a> {
+        /// The Deployment behind it.
+        pub deployment_name: Text<'a> = "deploymentName",
+    }
+}
+
+object! {
+    /// An entry of `webhookdefinitions`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Webhook<'a> {
+        /// `ValidatingAdmissionWebhook`, `MutatingAdmissionWebhook` or `ConversionWebhook`.
+        pub webhook_type: Text<'a> = "type",
+        /// The Deployment behind it.
+        pub deployment_name: Text<'a> = "deploymentName",
+    }
+}
+
+impl PodTemplate<'_> {
+    /// The account of the pods.
+    #[must_use]
+    pub fn account(&self) -> &str {
+        account_of(&self.spec.service_account_name, &self.spec.service_account)
+    }
+}
+
+/// `serviceAccountName`, else the old alias `serviceAccount`, else `default`.
+#[must_use]
+pub fn account_of<'t>(name: &'t str, alias: &'t str) -> &'t str {
+    [name, alias].into_iter().find(|name| !name.is_empty()).unwrap_or("default")
+}
+
+impl<'a> ClusterServiceVersion<'a> {
+    /// `spec.install.spec`.
+    #[must_use]
+    pub fn strategy(&self) -> &Strategy<'a> {
+        &self.spec.install.spec
+    }
+
+    /// The accounts that its Deployments run as.
+    #[must_use]
+    pub fn accounts(&self) -> BTreeSet<&str> {
+        ordered(self.strategy().deployments.iter().map(|deployment| deployment.spec.template.account()))
+    }
+
+    /// The CustomResourceDefinitions that it says are its own.
+    #[must_use]
+    pub fn definitions(&self) -> BTreeSet<&str> {
+        ordered(self.spec.customresourcedefinitions.owned.iter().map(|definition| definition.name.as_str()))
+    }
+
+    /// The Deployments behind its API services and webhooks.
+    #[must_use]
+    pub fn serving_deployments(&self) -> BTreeSet<&str> {
+        let services = self.spec.apiservicedefinitions.owned.iter().map(|service| service.deployment_name.as_str());
+        let webhooks = self.spec.webhookdefinitions.iter().map(|webhook| webhook.deployment_name.as_str());
+        ordered(services.chain(webhooks))
+    }
+
+    /// The namespace this says it is a copy of.
+    #[must_use]
+    pub fn copied_from(&self, namespace: &str) -> Option<&str> {
+        self.metadata.copied_from(namespace)
+    }
+
+    /// Whether both ask for the same: what an UPDATE must leave alone to be admitted without a look-up.
+    #[must_use]
+    pub fn asks_the_same(&self, other: &ClusterServiceVersion<'_>) -> bool {
+        self.spec == other.spec
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_csv_of_nulls_and_nothing_reads_as_one_that_asks_for_nothing() {
+        for text in [
+            "{}",
+            r#"{"metadata":null,"spec":null}"#,
+            r#"{"spec":{"install":null,"webhookdefinitions":null,"apiservicedefinitions":null,"replaces":null}}"#,
+            r#"{"spec":{"install":{"spec":{"permissions":null,"clusterPermissions":null,"deployments":null}}}}"#,
+            r#"{"spec":{"install":{"spec":{"permissions":[{"rules":null,"serviceAccountName":null}]}}}}"#,
+        ] {
+            let csv: ClusterServiceVersion<'_> = serde_json::from_str(text).unwrap();
+            assert!(csv.strategy().permissions.iter().all(|permission| permission.rules.is_empty()), "{text}");
+            assert!(csv.accounts().is_empty() && csv.serving_deployments().is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_account_of_a_deployment_falls_back_to_the_alias_and_to_default() {
+        let text = r#"{"spec":{"install":{"spec":{"deployments":[
+            {"spec":{"template":{"spec":{"serviceAccountName":"a","serviceAccount":"b"}}}},
+            {"spec":{"template":{"spec":{"serviceAccount":"c"}}}},
+            {"spec":{"template":null}}, {}]}}}}"#;
+        let csv: ClusterServiceVersion<'_> = serde_json::from_str(text).unwrap();
+        assert_eq!(csv.accounts().into_iter().collect::<Vec<_>>(), ["a", "c", "default"]);
+    }
+}

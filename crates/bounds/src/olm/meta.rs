@@ -1,0 +1,174 @@
+//! The part of an object's metadata that decides something. Everything else is skipped, not built.
+
+use crate::read::object::object;
+use crate::read::text::Text;
+
+object! {
+    /// Any object, of which only the metadata is read.
+    #[derive(Debug, Default)]
+    pub(crate) struct Bare<'a> {
+        /// `metadata`.
+        pub metadata: Meta<'a> = "metadata",
+    }
+}
+
+object! {
+    /// `metadata`.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Meta<'a> {
+        /// The name; empty while `generateName` waits for one.
+        pub name: Text<'a> = "name",
+        /// The prefix of a name to come.
+        pub generate_name: Text<'a> = "generateName",
+        /// The namespace.
+        pub namespace: Text<'a> = "namespace",
+        /// The labels that OLM sets.
+        pub labels: Labels<'a> = "labels",
+        /// The annotations that count.
+        pub annotations: Annotations<'a> = "annotations",
+        /// The owners.
+        pub owner_references: Vec<OwnerReference<'a>> = "ownerReferences",
+        /// Set while a finalizer keeps the object alive.
+        pub deletion_timestamp: Option<Text<'a>> = "deletionTimestamp",
+    }
+}
+
+object! {
+    /// The labels that OLM sets on what belongs to an operator.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Labels<'a> {
+        /// The owner's name.
+        pub owner: Text<'a> = "olm.owner",
+        /// The owner's kind.
+        pub owner_kind: Text<'a> = "olm.owner.kind",
+        /// The owner's namespace.
+        pub owner_namespace: Text<'a> = "olm.owner.namespace",
+        /// The namespace of the original, on a copy.
+        pub copied_from: Text<'a> = "olm.copiedFrom",
+        /// The kind of the owner, on what OLM v1 installs.
+        pub owner_kind_v1: Text<'a> = "olm.operatorframework.io/owner-kind",
+        /// The name of the owner, on what OLM v1 installs.
+        pub owner_name_v1: Text<'a> = "olm.operatorframework.io/owner-name",
+    }
+}
+
+object! {
+    /// The part of a binding's metadata that says whose it is.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct BindingMeta<'a> {
+        /// The name.
+        pub name: Text<'a> = "name",
+        /// The namespace of a RoleBinding.
+        pub namespace: Text<'a> = "namespace",
+        /// The labels that OLM sets.
+        pub labels: Labels<'a> = "labels",
+        /// The owners.
+        pub owner_references: Vec<OwnerReference<'a>> = "ownerReferences",
+    }
+}
+
+impl BindingMeta<'_> {
+    /// The same, independent of the list that it comes from.
+    #[must_use]
+    pub fn into_owned(self) -> BindingMeta<'static> {
+        let labels = self.labels;
+        let own = |owner: OwnerReference<'_>| OwnerReference {
+            api_version: owner.api_version.into_owned(),
+            kind: owner.kind.into_owned(),
+            name: owner.name.into_owned(),
+        };
+        BindingMeta {
+            name: self.name.into_owned(),
+            namespace: self.namespace.into_owned(),
+            labels: Labels {
+                owner: labels.owner.into_owned(),
+                owner_kind: labels.owner_kind.into_owned(),
+                owner_namespace: labels.owner_namespace.into_owned(),
+                copied_from: labels.copied_from.into_owned(),
+                owner_kind_v1: labels.owner_kind_v1.into_owned(),
+                owner_name_v1: labels.owner_name_v1.into_owned(),
+            },
+            owner_references: self.owner_references.into_iter().map(own).collect(),
+        }
+    }
+
+    /// Whether this belongs to the operator of that name: by label, or by an owner (a ClusterServiceVersion, or the
+    /// OperatorCondition of the same name) in the same namespace.
+    #[must_use]
+    pub fn belongs_to(&self, namespace: &str, csv: &str) -> bool {
+        let labels = &self.labels;
+        // OLM labels copies with the target's namespace, and where they come from with `olm.copiedFrom`.
+        let from = if labels.copied_from.is_empty() { &labels.owner_namespace } else { &labels.copied_from };
+        let by_label = labels.is_operators() && labels.owner == *csv && *from == *namespace;
+        let by_owner = self.namespace == *namespace
+            && self.owner_references.iter().any(|owner| {
+                owner.name == *csv
+                    && matches!(owner.kind.as_str(), "ClusterServiceVersion" | "OperatorCondition")
+                    && owner.api_version.starts_with("operators.coreos.com/")
+            });
+        by_label || by_owner
+    }
+}
+
+impl Labels<'_> {
+    /// Whether the object says that it belongs to a ClusterServiceVersion.
+    #[must_use]
+    pub fn is_operators(&self) -> bool {
+        self.owner_kind == "ClusterServiceVersion"
+    }
+}
+
+object! {
+    /// The annotations that count.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Annotations<'a> {
+        /// On a ClusterServiceVersion: the namespace of the original.
+        pub operator_namespace: Text<'a> = "olm.operatorNamespace",
+        /// On an OperatorGroup: which operators are held to less.
+        pub restrict: Text<'a> = "operator-bounds/restrict",
+        /// What makes Helm take an object for a hook, with whatever value.
+        pub hook: Option<Text<'a>> = "helm.sh/hook",
+        /// What Helm sets on the objects of a release.
+        pub helm_release: Option<Text<'a>> = "meta.helm.sh/release-name",
+    }
+}
+
+object! {
+    /// An owner.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct OwnerReference<'a> {
+        /// `group/version`.
+        pub api_version: Text<'a> = "apiVersion",
+        /// The kind.
+        pub kind: Text<'a> = "kind",
+        /// The name.
+        pub name: Text<'a> = "name",
+    }
+}
+
+impl Meta<'_> {
+    /// The name as a person would say it, `generateName` included.
+    #[must_use]
+    pub fn said_name(&self) -> String {
+        if self.name.is_empty() && !self.generate_name.is_empty() {
+            format!("{}*", self.generate_name)
+        } else {
+            self.name.to_string()
+        }
+    }
+
+    /// The namespace that a ClusterServiceVersion in this namespace says it is a copy of: by label, or by an annotation
+    /// that names another namespace.
+    #[must_use]
+    pub fn copied_from(&self, namespace: &str) -> Option<&str> {
+        let label = self.labels.copied_from.as_str();
+        let annotation = self.annotations.operator_namespace.as_str();
+        if !label.is_empty() {
+            Some(label)
+        } else if !annotation.is_empty() && annotation != namespace {
+            Some(annotation)
+        } else {
+            None
+        }
+    }
+}

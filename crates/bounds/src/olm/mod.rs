@@ -1,0 +1,11 @@
+//! What is read of the objects of OLM, and of those it installs.
+
+pub(crate) mod bundle;
+pub mod csv;
+pub mod extension;
+pub mod group;
+pub(crate) mod meta;
+pub(crate) mod plan;
+pub(crate) mod release;
+pub(crate) mod selector;
+pub(crate) mod workload;

@@ -1,0 +1,31 @@
+//! The rules that somebody holds, and where.
+
+use crate::rbac::covers::Index;
+use crate::rbac::role::Rules;
+use crate::rbac::scope::Scope;
+
+/// The rules that one identity holds, by scope.
+#[derive(Debug, Default)]
+pub struct Grant {
+    roles: Vec<(Scope, Rules)>,
+}
+
+impl Grant {
+    /// These roles, each in its scope.
+    #[must_use]
+    pub fn new(roles: Vec<(Scope, Rules)>) -> Self {
+        Grant { roles }
+    }
+
+    /// What holds in a scope, arranged for questions.
+    #[must_use]
+    pub fn index(&self, scope: &Scope) -> Index<'_> {
+        Index::new(self.in_scope(scope).flat_map(|rules| rules.iter()))
+    }
+
+    /// The roles that hold in a scope.
+    pub fn in_scope(&self, scope: &Scope) -> impl Iterator<Item = &Rules> + Clone {
+        let holds = move |at: &Scope| *at == Scope::Cluster || at == scope;
+        self.roles.iter().filter(move |(at, _)| holds(at)).map(|(_, rules)| rules)
+    }
+}

@@ -1,0 +1,11 @@
+//! How things are read: JSON as Go reads it, YAML, what is packed, names and patterns.
+
+pub(crate) mod glob;
+pub(crate) mod go;
+pub(crate) mod gzip;
+pub mod json;
+pub mod name;
+pub(crate) mod object;
+pub(crate) mod order;
+pub mod text;
+pub(crate) mod yaml;
