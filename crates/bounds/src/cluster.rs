@@ -187,6 +187,10 @@ pub const CLUSTER_SERVICE_VERSIONS: Resource = Resource {
     kind: "ClusterServiceVersion",
     masks: &[
         "spec.apiservicedefinitions.owned.deploymentName",
+        "spec.apiservicedefinitions.owned.group",
+        "spec.apiservicedefinitions.owned.kind",
+        "spec.apiservicedefinitions.owned.name",
+        "spec.apiservicedefinitions.owned.version",
         "spec.customresourcedefinitions.owned.name",
         "spec.install.spec.clusterPermissions",
         "spec.install.spec.deployments.name",
