@@ -116,17 +116,28 @@ impl<'de, T: Fields<'de>> Visitor<'de> for ObjectVisitor<T> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
         let mut object = T::default();
-        while let Some(key) = map.next_key::<Text<'de>>()? {
-            if object.read_field(&key, &mut map)? {
-                continue;
-            }
-            match T::STRICT {
-                Some(known) => return Err(de::Error::unknown_field(&key, known)),
-                None => map.next_value::<IgnoredAny>()?,
-            };
-        }
+        read_fields(&mut map, T::STRICT, &mut |key, map| object.read_field(key, map))?;
         Ok(object)
     }
+}
+
+/// Hands the known fields to `read`. Through `dyn`, so that the loop is there once and not for each struct.
+#[inline(never)]
+fn read_fields<'de, A: MapAccess<'de>>(
+    map: &mut A,
+    strict: Option<&'static [&'static str]>,
+    read: &mut dyn FnMut(&str, &mut A) -> Result<bool, A::Error>,
+) -> Result<(), A::Error> {
+    while let Some(key) = map.next_key::<Text<'de>>()? {
+        if read(&key, map)? {
+            continue;
+        }
+        match strict {
+            Some(known) => return Err(de::Error::unknown_field(&key, known)),
+            None => map.next_value::<IgnoredAny>()?,
+        };
+    }
+    Ok(())
 }
 
 impl<'de, T: FromJson<'de>> FromJson<'de> for Vec<T> {
