@@ -1,13 +1,9 @@
 //! The settings of a registration (specification 8).
 
-use std::fmt;
-
-use serde::de::{self, Deserializer, Visitor};
-
 use crate::read::glob;
 use crate::read::json;
 use crate::read::name::is_object_name;
-use crate::read::object::{FromJson, object};
+use crate::read::object::{Failed, FromJson, Value, object};
 
 /// A setting with a few known values. `false` is read as `off`: that is what YAML 1.1 makes of a bare `off`.
 macro_rules! choice {
@@ -22,32 +18,12 @@ macro_rules! choice {
         }
 
         impl<'de> FromJson<'de> for $name {
-            fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any(ChoiceVisitor($name::VALUES)).map(|index| {
-                    // The visitor only ever answers with an index into VALUES.
-                    [$($name::$variant),+][index]
-                })
+            fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
+                // The answer is an index into VALUES.
+                value.choice($name::VALUES).map(|index| [$($name::$variant),+][index])
             }
         }
     };
-}
-
-struct ChoiceVisitor(&'static [&'static str]);
-
-impl Visitor<'_> for ChoiceVisitor {
-    type Value = usize;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "one of {}", self.0.join(", "))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<usize, E> {
-        self.0.iter().position(|known| *known == text).ok_or_else(|| E::unknown_variant(text, self.0))
-    }
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<usize, E> {
-        self.visit_str(if value { "on" } else { "off" })
-    }
 }
 
 choice! {
@@ -250,9 +226,8 @@ object! {
 }
 
 impl<'de> FromJson<'de> for Option<Phase> {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        const KNOWN: &[&str] = &["auto", "required", "optional", "deprecated", "removed"];
-        let index = deserializer.deserialize_any(ChoiceVisitor(KNOWN))?;
+    fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
+        let index = value.choice(&["auto", "required", "optional", "deprecated", "removed"])?;
         // `auto` is no phase: it is to be found out.
         Ok([None, Some(Phase::Required), Some(Phase::Optional), Some(Phase::Deprecated), Some(Phase::Removed)][index])
     }

@@ -1,12 +1,9 @@
 //! The release that OLM v1 keeps in a Secret before it writes anything of it: gzip of JSON, as Helm has it.
 
 use std::collections::BTreeMap;
-use std::fmt;
-
-use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use crate::read::gzip;
-use crate::read::object::{FromJson, object};
+use crate::read::object::{Failed, FromJson, Value, object};
 use crate::read::text::Text;
 
 /// A Secret holds at most 1 MiB; unpacked what is in it is allowed to be this much. More is a bomb.
@@ -56,39 +53,17 @@ pub(crate) struct Hooks {
 }
 
 impl<'de> FromJson<'de> for Hooks {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct HooksVisitor;
-
-        impl<'de> Visitor<'de> for HooksVisitor {
-            type Value = Hooks;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of hooks")
+    fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
+        let mut hooks = Hooks::default();
+        value.list(&mut |value: &mut dyn Value<'de>| {
+            hooks.count += 1;
+            if hooks.named.len() < MAX_NAMED {
+                let hook = WrittenHook::from_json(value)?;
+                hooks.named.push(format!("{} {}", hook.kind, hook.name));
             }
-
-            fn visit_none<E>(self) -> Result<Hooks, E> {
-                Ok(Hooks::default())
-            }
-
-            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Hooks, D::Error> {
-                deserializer.deserialize_seq(self)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Hooks, A::Error> {
-                let mut hooks = Hooks::default();
-                while hooks.named.len() < MAX_NAMED {
-                    let Some(hook) = seq.next_element::<WrittenHook<'de>>()? else { break };
-                    hooks.named.push(format!("{} {}", hook.kind, hook.name));
-                }
-                hooks.count = hooks.named.len();
-                while seq.next_element::<IgnoredAny>()?.is_some() {
-                    hooks.count += 1;
-                }
-                Ok(hooks)
-            }
-        }
-
-        deserializer.deserialize_option(HooksVisitor)
+            Ok(())
+        })?;
+        Ok(hooks)
     }
 }
 
