@@ -22,6 +22,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     }
     let old: Option<ClusterExtension<'_>> = read_old(cx)?;
     let unreadable = |error: Unreadable| unreadable(cx, error);
+    extension.account().map_err(unreadable)?;
     let life = Life::of(cx, &cx.request.kind.version)?;
     let boundary = boundary::of_extension(&extension, cx.settings, life.phase).map_err(unreadable)?;
     cx.fact("phase", Phase::VALUES[life.phase as usize]);

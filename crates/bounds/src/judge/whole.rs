@@ -85,7 +85,7 @@ pub(super) fn judge(cx: &Review<'_>, whole: &Whole<'_>) -> Result<(), Refusal> {
         demands.extend(owned::borrowed(cx, whole.extension, &account)?);
     }
     let mut judged = excess::namespaces(&demands);
-    judged.extend(members.iter().filter_map(|member| member.scope.namespace()).map(str::to_owned));
+    judged.extend(members.iter().filter_map(|member| member.scope_of_changes().namespace().map(str::to_owned)));
     let limit = Limit::new(cx, &boundary, holder, &|namespace| judged.contains(namespace))?;
     demands.extend(verbs(cx, whole, &members, &limit.authority())?);
     bounded_all(cx, whole, demands, dangling, limit)
