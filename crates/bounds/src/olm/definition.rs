@@ -6,7 +6,7 @@ use crate::read::json::{at, list_at, text_at};
 use crate::read::text::Text;
 
 /// The name of the definition of ClusterExtensions.
-pub(crate) const EXTENSIONS: &str = "clusterextensions.olm.operatorframework.io";
+pub const EXTENSIONS: &str = "clusterextensions.olm.operatorframework.io";
 
 /// What a definition of ClusterExtensions says of the service account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
