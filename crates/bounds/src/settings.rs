@@ -320,7 +320,7 @@ const RELEASES: [(u8, u8, u8, Phase); 4] = [
     (5, 0, 1, Phase::Required),
 ];
 
-/// What a release of OLM v1 (`1.11`) or of OpenShift (`4.20`) makes of `ClusterExtension.spec.serviceAccount`, as it shipped.
+/// What a release of OLM v1 (`1.11`) or of `OpenShift` (`4.20`) makes of `ClusterExtension.spec.serviceAccount`, as it shipped.
 #[must_use]
 pub fn shipped(release: &str) -> Option<Phase> {
     let is_meant = |(major, first, last, _): &&(u8, u8, u8, Phase)| {

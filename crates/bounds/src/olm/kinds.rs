@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The kinds that operators bring and Kubernetes, OpenShift, cert-manager or Prometheus' operator define: the API group, those in
+/// The kinds that operators bring and Kubernetes, `OpenShift`, cert-manager or Prometheus' operator define: the API group, those in
 /// namespaces, those that are not.
 const KINDS: [(&str, &str, &str); 25] = [
     (

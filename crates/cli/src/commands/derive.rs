@@ -17,7 +17,7 @@ use operator_bounds::derive::bundle::{Bundle, Object};
 use operator_bounds::derive::manifest::{self, Manifests as Applied};
 use operator_bounds::derive::need::Needs;
 use operator_bounds::derive::v1::Sender;
-use operator_bounds::derive::{self, Installer, Whom, roles, unused, v0, v1};
+use operator_bounds::derive::{self, Installer, Whom, roles, unused, upgrade, v0, v1};
 use operator_bounds::policy::Policy;
 use serde_json::Value;
 
@@ -26,8 +26,8 @@ use super::print;
 
 #[derive(Args)]
 pub(crate) struct Derive {
-    /// The bundle: a directory, an archive (.tar.gz), or the ClusterServiceVersion alone, as YAML or JSON; and the
-    /// ClusterExtension that installs it
+    /// The bundle: a directory, an archive (.tar.gz), or the ClusterServiceVersion alone, as YAML or JSON; for an upgrade, the
+    /// version that is there before the one that comes; and the ClusterExtension that installs it
     #[arg(value_name = "BUNDLE|CSV|EXTENSION", required = true)]
     paths: Vec<PathBuf>,
     /// For whom: `serviceaccount NAMESPACE/NAME`, or `synthetic NAME` for a ClusterExtension without an account
@@ -99,6 +99,7 @@ enum Output {
 
 pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
     let mut bundle = Bundle::read(&arguments.paths)?;
+    let old = upgrade::take_old(&mut bundle, &arguments.paths);
     let (whom, installer) = purpose(arguments, &bundle)?;
     for warning in unsupported(&bundle, &installer) {
         eprintln!("warning: {warning}");
@@ -122,10 +123,21 @@ pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
         })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let needs = derive::needs(&bundle, &installer, &lookups)?;
+    let mut needs = derive::needs(&bundle, &installer, &lookups)?;
     warn_of_writes(&needs, &installer);
     let held = if arguments.missing { derive::grant(&lookups, &whom)? } else { Grant::default() };
-    let roles = roles::of(&needs, &held);
+    let old = old.map(|old| derive::needs(&old, &installer, &lookups).map(|needed| (old, needed))).transpose()?;
+    if let Some((_, needed)) = &old {
+        needs.0.extend(upgrade::putting_away(needed, &needs).0);
+    }
+    let mut roles = roles::of(&needs, &held);
+    if let Some((old, needed)) = &old {
+        let version = old.csvs.first().map_or("the old version", Object::name);
+        upgrade::mark(&mut roles, needed, version);
+        for line in upgrade::no_longer_needed(needed, &needs) {
+            eprintln!("note: no longer needed after the upgrade from {version}: {line}");
+        }
+    }
     let applied = Applied { whom: &whom, name, with_account: arguments.with_account, roles: &roles };
     print(&match arguments.output {
         Output::Yaml => applied.yaml().trim_end().to_owned(),

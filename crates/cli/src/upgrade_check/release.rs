@@ -18,7 +18,7 @@ pub struct Release {
     pub phase: Phase,
 }
 
-/// What was planned for releases of OpenShift, and not carried out.
+/// What was planned for releases of `OpenShift`, and not carried out.
 const PLANNED: [(&str, Phase); 3] =
     [("4.21", Phase::Deprecated), ("4.22", Phase::Deprecated), ("4.23", Phase::Removed)];
 
