@@ -8,7 +8,7 @@ use crate::decide::installed::installed;
 use crate::decide::lookups::Lookups;
 use crate::decide::message::shell;
 use crate::decide::verdict::{Reason, Refusal};
-use crate::olm::extension::ClusterExtension;
+use crate::olm::extension::{ClusterExtension, SYNTHETIC_ACCOUNT};
 use crate::olm::group::Group;
 use crate::rbac::subject::Identity;
 use crate::read::glob;
@@ -74,20 +74,43 @@ impl Boundary {
 
 /// What bounds it: by the setting `bound`, or by OLM itself where the phase says so. Nothing at all is nobody's
 /// boundary: the controller is cluster-admin.
-pub fn of_extension(extension: &ClusterExtension<'_>, settings: &Settings) -> Result<Option<Boundary>, Unreadable> {
-    let name = extension.metadata.name.as_str();
-    let by = format!("ClusterExtension {name}");
-    let field_counts = match (settings.cluster_extensions.bound, settings.phase()) {
+pub fn of_extension(
+    extension: &ClusterExtension<'_>,
+    settings: &Settings,
+    phase: Phase,
+) -> Result<Option<Boundary>, Unreadable> {
+    let field_counts = match (settings.cluster_extensions.bound, phase) {
         // There OLM itself uses the account's token, whatever the policy bounds besides.
         (_, Phase::Required | Phase::Optional) | (Bound::ServiceAccount, _) => true,
         (Bound::Synthetic | Bound::Off, Phase::Deprecated | Phase::Removed) => false,
     };
-    if let Some(account) = extension.account()?.filter(|_| field_counts) {
-        let boundary = Boundary::account(extension.namespace(), &account, by);
-        return Ok(Some(Boundary { of_extension: true, ..boundary }));
+    if field_counts && let Some(named) = named_by(extension)? {
+        return Ok(Some(named));
     }
-    let synthetic = settings.cluster_extensions.bound != Bound::Off || settings.phase() == Phase::Optional;
-    Ok(synthetic.then(|| Boundary::synthetic(name, by)))
+    let synthetic = settings.cluster_extensions.bound != Bound::Off || phase == Phase::Optional;
+    Ok(synthetic.then(|| synthetic_of(extension)))
+}
+
+/// What an extension names: an account, or by one special name its synthetic identity.
+pub fn named_by(extension: &ClusterExtension<'_>) -> Result<Option<Boundary>, Unreadable> {
+    Ok(extension.account()?.map(|account| match account.as_str() {
+        SYNTHETIC_ACCOUNT => synthetic_of(extension),
+        account => account_of(extension, account),
+    }))
+}
+
+/// The account of this name where the extension installs.
+pub(crate) fn account_of(extension: &ClusterExtension<'_>, account: &str) -> Boundary {
+    let boundary = Boundary::account(extension.namespace(), account, by(extension));
+    Boundary { of_extension: true, ..boundary }
+}
+
+fn synthetic_of(extension: &ClusterExtension<'_>) -> Boundary {
+    Boundary::synthetic(&extension.metadata.name, by(extension))
+}
+
+fn by(extension: &ClusterExtension<'_>) -> String {
+    format!("ClusterExtension {}", extension.metadata.name)
 }
 
 /// What bounds an operator of a namespace.
