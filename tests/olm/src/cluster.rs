@@ -107,12 +107,12 @@ impl Cluster {
         Ok(waited.await?.1)
     }
 
-    /// The verdicts of the policy so far, one for each review.
-    pub fn verdicts(&self) -> anyhow::Result<Vec<String>> {
-        let events = self.audit.events()?.into_iter();
-        let verdicts =
-            events.flat_map(|event| event.annotations.into_iter().filter(|(key, _)| key.ends_with("/verdict")));
-        Ok(verdicts.map(|(_, verdict)| verdict).collect())
+    /// How many reviews there were so far, and how many refusals, in words.
+    pub fn reviews(&self) -> anyhow::Result<String> {
+        let events = self.audit.events()?;
+        let reviews =
+            events.iter().flat_map(|event| event.annotations.keys()).filter(|key| key.ends_with("/verdict")).count();
+        Ok(format!("{reviews} reviews by the real policy-server, {} refused", self.refusals()?.len()))
     }
 
     /// What the policy has refused so far.

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use test_kubewarden::{Module, PolicyServer, Shipped, Start, admit};
 use test_plane::api::Key;
 use test_plane::eventually;
@@ -16,6 +17,7 @@ pub struct Policy {
     shipped: Shipped,
     server: PolicyServer,
     _module: Module,
+    _directory: TempDir,
 }
 
 impl Policy {
@@ -28,17 +30,19 @@ impl Policy {
     pub async fn with(cluster: &Cluster, shipped: Shipped) -> anyhow::Result<Self> {
         let program = test_parts::find("policy-server")?.context("there is no policy-server")?;
         let module = Module::publish().await?;
-        let kubeconfig = admit(cluster.plane(), &cluster.root, cluster.directory()).await?;
+        // More than one may be loaded, one after the other.
+        let directory = tempfile::tempdir_in(cluster.directory())?;
+        let kubeconfig = admit(cluster.plane(), &cluster.root, directory.path()).await?;
         let policies = shipped.policies(module.reference());
         let server = PolicyServer::start(&Start {
             program: &program,
             kubeconfig: &kubeconfig,
             policies: &policies,
             module: &module,
-            directory: cluster.directory(),
+            directory: directory.path(),
             seconds: EVALUATION_SECONDS,
         })?;
-        Ok(Policy { shipped, server, _module: module })
+        Ok(Policy { shipped, server, _module: module, _directory: directory })
     }
 
     /// The policy server.

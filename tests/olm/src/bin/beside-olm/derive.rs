@@ -35,7 +35,8 @@ pub(crate) fn for_account(
     derive(program, bundle, &arguments)
 }
 
-fn derive(program: &Path, bundle: &Bundle, arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
+/// What `derive` prints for a bundle with these arguments.
+pub(crate) fn derive(program: &Path, bundle: &Bundle, arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
     let directory = tempfile::TempDir::new()?;
     let manifests = directory.path().join("manifests");
     std::fs::create_dir(&manifests)?;
@@ -52,9 +53,9 @@ fn derive(program: &Path, bundle: &Bundle, arguments: &[&str]) -> anyhow::Result
 /// The same RBAC without this resource, wherever it is granted to read or write it. The names that OLM writes under stay.
 pub(crate) fn without(rbac: &[Value], resource: &str) -> Vec<Value> {
     let mut less = rbac.to_vec();
-    for rules in less.iter_mut().filter_map(|object| object["rules"].as_array_mut()) {
+    for rules in less.iter_mut().filter_map(|object| object.get_mut("rules")?.as_array_mut()) {
         for rule in rules.iter_mut() {
-            if let Some(resources) = rule["resources"].as_array_mut() {
+            if let Some(resources) = rule.get_mut("resources").and_then(Value::as_array_mut) {
                 resources.retain(|other| other != resource);
             }
         }

@@ -4,6 +4,7 @@
 mod derive;
 mod report;
 mod v0;
+mod v1;
 mod world;
 
 use std::path::PathBuf;
@@ -67,6 +68,9 @@ async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::Result<()> {
     let wanted = |part: &str| arguments.part.as_deref().is_none_or(|wanted| wanted == part);
     if wanted("v0") {
         v0::run(arguments, report).await?;
+    }
+    if wanted("v1") {
+        v1::run(arguments, report).await?;
     }
     Ok(())
 }

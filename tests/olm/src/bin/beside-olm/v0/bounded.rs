@@ -45,7 +45,7 @@ async fn lifted(world: &World) -> anyhow::Result<Said> {
     // Enough for its own namespace, and OLM would make it the whole cluster.
     group.bounded(&[], &world.derived(&group, bundle, Mode::Own)?).await?;
     group.subscribe(&world.cluster.admin, MODEST, "c1", "Automatic").await?;
-    group.plan_says(MODEST, bundle.name(), &["cluster-wide", "resources: [configmaps]"]).await?;
+    group.plan_says(MODEST, bundle.name(), &["cluster-wide", "resources: [configmaps, namespaces]"]).await?;
     world.apply(&world.derived(&group, bundle, Mode::All)?).await?;
     let took = group.succeeds(bundle.name()).await?;
     let roles = world.cluster.root.list("rbac.authorization.k8s.io/v1", "ClusterRole", None).await?;
