@@ -26,12 +26,12 @@ pub fn validate(payload: &[u8], cluster: &dyn Cluster) -> Response {
 
 fn evaluate(payload: &[u8], cluster: &dyn Cluster) -> Result<Response, String> {
     let text = std::str::from_utf8(payload).map_err(|error| format!("the payload is not UTF-8: {error}"))?;
-    let payload: Payload<'_> = json::read(text, "").map_err(|error| format!("this is no policy payload: {error}"))?;
+    let payload: Payload<'_> = json::read(text, "").map_err(|error| format!("not a policy payload: {error}"))?;
     let Some(request) = payload.request else {
-        return Err("this is no policy payload: there is no admission request in it (request: is missing)".to_owned());
+        return Err("not a policy payload: there is no admission request in it (request: is missing)".to_owned());
     };
     let request =
-        AdmissionRequest::read(request.get()).map_err(|error| format!("this is no admission request: {error}"))?;
+        AdmissionRequest::read(request.get()).map_err(|error| format!("not an admission request: {error}"))?;
     let settings = match payload.settings {
         Some(settings) => Settings::read(settings.get())?,
         None => Settings::default(),
@@ -72,8 +72,8 @@ fn respond(cx: Context<'_>, verdict: Result<Admitted, Refusal>) -> Response {
 fn lookup_failed(error: &crate::cluster::LookupError) -> String {
     let reason = error.reason().trim_end_matches('.');
     message::clean(&format!(
-        "a look-up failed, so nobody can tell whether this stays within its boundary: {}: {reason}. Check the policy server's \
-         RBAC and log; the request can be repeated.",
+        "cannot determine whether this stays within its boundary, because a look-up failed: {}: {reason}. Check the \
+         policy server's RBAC and log, then try again.",
         error.lookup()
     ))
 }

@@ -291,8 +291,8 @@ fn too_many(atoms: usize, limit: usize) -> Refusal {
     Refusal::forbidden(
         Reason::OverLimit,
         format!(
-            "the rules multiply out to {atoms} single permissions, over the limit of {limit}: \
-             ask for fewer, or with wildcards where everything is meant"
+            "the rules expand to {atoms} permissions, over the limit of {limit}: ask for fewer, or use wildcards \
+             where everything is meant"
         ),
     )
 }

@@ -1,4 +1,4 @@
-//! What the service accounts of an operator's Deployments already hold (specification 2.4, point 6): an operator must
+//! What the service accounts of an operator's Deployments already hold: an operator must
 //! not borrow a stronger account that happens to exist.
 
 use std::cell::OnceCell;

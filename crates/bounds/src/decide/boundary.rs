@@ -24,7 +24,7 @@ pub struct Boundary {
     /// Who.
     pub identity: Identity,
     /// The same for a person: `ServiceAccount team-a/installer`.
-    pub said: String,
+    pub description: String,
     /// What makes it the boundary: `OperatorGroup team-a/og`.
     pub by: String,
     /// Whether it bounds an extension of OLM v1, and not an operator of OLM v0.
@@ -37,7 +37,7 @@ impl Boundary {
     pub fn account(namespace: &str, name: &str, by: String) -> Self {
         Boundary {
             identity: Identity::service_account(namespace, name),
-            said: format!("ServiceAccount {namespace}/{name}"),
+            description: format!("ServiceAccount {namespace}/{name}"),
             by,
             of_extension: false,
         }
@@ -49,7 +49,7 @@ impl Boundary {
         let user = format!("{SYNTHETIC_USER_PREFIX}{extension}");
         Boundary {
             identity: Identity::user_in(&user, vec![SYNTHETIC_GROUP.to_owned(), "system:authenticated".to_owned()]),
-            said: format!("User {user}"),
+            description: format!("User {user}"),
             by,
             of_extension: true,
         }

@@ -94,8 +94,9 @@ pub(crate) fn demands<'r>(
         }
         let rules = [Rule::on(&[group], &[resource], &["*"]).into_owned()];
         let why = format!(
-            "it claims CustomResourceDefinition {name}, which did not come with it: OLM would let whoever holds admin, edit or \
-             view use it, and its own boundary is bound to such a role. Bind that to roles of its own instead"
+            "it claims CustomResourceDefinition {name}, which did not come with it: OLM would let everyone who holds \
+             admin, edit or view use it, and its boundary is bound to such a role. Bind the boundary to roles of its \
+             own instead"
         );
         let demand = Demand::plain(Scope::Cluster, DemandedRules::Shared(rules.into()));
         demands.push(Demand { scopes: Rc::clone(&scopes), why: Some(why), ..demand });

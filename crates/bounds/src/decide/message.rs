@@ -28,12 +28,12 @@ pub fn clean(text: &str) -> String {
     clean
 }
 
-/// Lists an excess under a heading, ends with what to do next, and stays within the limit.
+/// Lists an excess under a heading, ends with what to do next, line by line, and stays within the limit.
 #[must_use]
-pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &str) -> String {
+pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &[&str]) -> String {
     let mut text = format!("{}:\n", clean(heading));
     let mut tail: String = notes.iter().map(|note| format!("  {}\n", clean(note))).collect();
-    tail.push_str(&clean(next));
+    tail.push_str(&next.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n"));
     // Room for the line that counts the rest.
     let budget = MAX_MESSAGE.saturating_sub(clip(&mut tail, MAX_MESSAGE / 2) + 80);
     clip(&mut text, budget / 2);
@@ -203,7 +203,7 @@ mod tests {
             ),
         ]);
         assert_eq!(
-            excess("X asks for more than Y allows (Z)", &excess_of, &[], "Grant it with: …"),
+            excess("X asks for more than Y allows (Z)", &excess_of, &[], &["Grant it with: …"]),
             "X asks for more than Y allows (Z):\n  cluster-wide\n    apiGroups: [\"\"]  resources: [nodes]  \
              verbs: [get, list]\n  in namespace team-b\n    apiGroups: [apps]  resources: [deployments]  \
              verbs: [delete]  resourceNames: [web]\nGrant it with: …"
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn nothing_that_a_terminal_would_obey_gets_through() {
-        let text = excess("a\u{1b}[31m\nb", &sample(1, &["x".to_owned()]), &["c\rd".to_owned()], "e\u{202e}f");
+        let text = excess("a\u{1b}[31m\nb", &sample(1, &["x".to_owned()]), &["c\rd".to_owned()], &["e\u{202e}f"]);
         assert_eq!(text.lines().count(), 5, "{text}");
         assert!(text.contains("a\\u{1b}[31m\\nb:") && text.contains("c\\rd") && text.contains("e\\u{202e}f"), "{text}");
         assert_eq!(warnings("a\u{202e}b \u{1b}[0m"), ["a\\u{202e}b [0m"]);
@@ -231,7 +231,7 @@ mod tests {
     fn what_does_not_fit_is_counted() {
         let resources: Vec<String> = (0..100).map(|n| format!("resource-{n:03}")).collect();
         let all = sample(5, &resources);
-        let text = excess("heading", &all, &["note".to_owned()], "next");
+        let text = excess("heading", &all, &["note".to_owned()], &["next"]);
         assert!(text.len() <= MAX_MESSAGE, "{}", text.len());
         let shown = text.lines().filter(|line| line.starts_with("    ")).count();
         assert!(text.contains(&format!("… and {} more rules", 500 - shown)), "{text}");
@@ -243,7 +243,7 @@ mod tests {
         let resources: Vec<String> = (0..2000).map(|n| format!("resource-{n:04}")).collect();
         let list: Vec<&str> = resources.iter().map(String::as_str).collect();
         let all = Excess::from([(Scope::Cluster, Rc::from([Rule::on(&[""], &list, &["get"])]))]);
-        let text = excess("heading", &all, &[], "next");
+        let text = excess("heading", &all, &[], &["next"]);
         assert_eq!(text, "heading:\n  … and 1 more rule\nnext");
     }
 

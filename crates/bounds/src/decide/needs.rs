@@ -1,4 +1,4 @@
-//! What OLM v0 needs of an account to install something (specification 3.1).
+//! What OLM v0 needs of an account to install something.
 
 use crate::decide::demand::{Demand, DemandedRules};
 use crate::olm::csv::ClusterServiceVersion;

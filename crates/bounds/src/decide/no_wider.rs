@@ -211,7 +211,7 @@ impl Installed<'_> {
         notes.extend(news);
         let heading =
             format!("{} brings {operator}, which asks for more than the installed version {name} holds", plan.what);
-        Ok(Some(message::excess(&heading, &excess, &notes, &by_hand(plan.what))))
+        Ok(Some(message::excess(&heading, &excess, &notes, &[&by_hand(plan.what)])))
     }
 
     /// What it declares and implies, and the roles and bindings that came with it.

@@ -114,12 +114,12 @@ fn unpacked(
     let resource = &step.resource;
     let unread = |reason: &str| format!("{plan}: step {} {} is in {place}, {reason}", resource.kind, resource.name);
     if read >= MAX_BUNDLES {
-        brought.unread.push(unread(&format!("and one approval looks into {MAX_BUNDLES} bundles only")));
+        brought.unread.push(unread(&format!("and one approval reads at most {MAX_BUNDLES} bundles")));
         return;
     }
     let found = match cx.lookups.get(CONFIG_MAPS, Some(&bundle.namespace), &bundle.name) {
         Ok(Some(answer)) => {
-            bundle::read(&answer, &is_judged, budget).map_err(|reason| format!("which cannot be understood ({reason})"))
+            bundle::read(&answer, &is_judged, budget).map_err(|reason| format!("which cannot be parsed ({reason})"))
         }
         Ok(None) => Err("which is gone".to_owned()),
         Err(error) => Err(format!("which could not be read ({})", error.reason())),
@@ -131,7 +131,7 @@ fn unpacked(
             return;
         }
     };
-    let broken = |reason: &String| unread(&format!("one entry of which cannot be understood ({reason})"));
+    let broken = |reason: &String| unread(&format!("one entry of which cannot be parsed ({reason})"));
     brought.unread.extend(found.unreadable.iter().map(broken));
     for manifest in found.manifests {
         let json = go::as_go_reads(&manifest, "manifest");

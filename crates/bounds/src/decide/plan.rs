@@ -122,7 +122,7 @@ impl<'p> Plan<'p> {
             demands.extend(weigh(cx, &operator, boundaries)?.demands);
         }
         demands.extend(besides(operator, csvs));
-        let names: Vec<String> = csvs.iter().map(|csv| csv.metadata.said_name()).collect();
+        let names: Vec<String> = csvs.iter().map(|csv| csv.metadata.display_name()).collect();
         let brings = if names.is_empty() { String::new() } else { format!(" (brings {})", names.join(", ")) };
         let judged = Judged {
             what: format!("{}{brings}", self.what),
@@ -176,8 +176,8 @@ impl<'p> Plan<'p> {
         let rules = key.as_ref().map(|key| self.role(cx, key)).transpose()?.flatten();
         let (Some(key), Some(rules)) = (key, rules) else {
             return Ok(Asked::MissingRole(message::clean(&format!(
-                "{} brings {} {}, which refers to {} {}: that does not exist and is not in the plan, so nobody can tell \
-                 what it would give",
+                "{} brings {} {}, which refers to {} {}: that does not exist and is not in the plan, so what it would \
+                 grant cannot be determined",
                 self.what, piece.kind, manifest.metadata.name, manifest.role_ref.kind, manifest.role_ref.name
             ))));
         };

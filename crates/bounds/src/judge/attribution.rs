@@ -24,7 +24,7 @@ use crate::read::text::Text;
 use super::binding::Binding;
 use super::olms_own;
 use super::role::RoleObject;
-use super::{Verdict, read_new, said};
+use super::{Verdict, describe, read_new};
 
 /// As many namespaces as one piece of RBAC is judged for: each has a boundary of its own.
 const MAX_NAMESPACES: usize = 32;
@@ -97,8 +97,8 @@ pub(super) fn bound<'r>(
         return Err(Refusal::forbidden(
             Reason::OverLimit,
             format!(
-                "{} concerns the operators of {} namespaces, and is judged for {MAX_NAMESPACES} at most: split it up",
-                said(cx, &piece.metadata().said_name()),
+                "{} concerns operators in {} namespaces, and at most {MAX_NAMESPACES} are judged at once: split it up",
+                describe(cx, &piece.metadata().display_name()),
                 namespaces.len()
             ),
         ));
@@ -118,7 +118,7 @@ pub(super) fn bound<'r>(
             Bounds::Unbounded(_) => admitted = Admitted("unbounded"),
             Bounds::Bounded(group, boundaries) => {
                 let judged = Judged {
-                    what: said(cx, &piece.metadata().said_name()),
+                    what: describe(cx, &piece.metadata().display_name()),
                     demands: demands(&scope(cx))?,
                     manifest: "CSV.yaml".to_owned(),
                     notes: Vec::new(),
@@ -290,9 +290,9 @@ fn unknown_owner(cx: &Review<'_>, piece: &Piece<'_>) -> Refusal {
     Refusal::forbidden(
         Reason::UnknownOwner,
         format!(
-            "{} is labelled olm.owner.kind: ClusterServiceVersion but not olm.owner.namespace, so nobody can tell what \
-             bounds it. Add that label, or remove both.",
-            said(cx, &piece.metadata().said_name())
+            "{} is labelled olm.owner.kind: ClusterServiceVersion but not olm.owner.namespace, so what bounds it \
+             cannot be determined. Add that label, or remove both.",
+            describe(cx, &piece.metadata().display_name())
         ),
     )
 }

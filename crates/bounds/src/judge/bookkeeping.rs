@@ -16,7 +16,7 @@ use crate::read::text::Text;
 use crate::settings::{Crds, LargeReleases};
 
 use super::owned::{self, Written};
-use super::{OLM_V1, read, said, same_spec};
+use super::{OLM_V1, describe, read, same_spec};
 
 /// The type of the Secrets in which OLM v1 keeps the objects of a ClusterObjectSet.
 const OBJECT_DATA: &str = "olm.operatorframework.io/object-data";
@@ -117,12 +117,15 @@ fn is_new_crd(cx: &Review<'_>, written: &Written<'_>) -> bool {
 /// A new release: nothing of it is written yet, and nothing will be if it is refused.
 fn release(cx: &Review<'_>) -> Result<Admitted, Refusal> {
     let secret: Secret<'_> = read(cx, cx.request.object, "object")?;
-    let what = said(cx, &cx.request.name);
+    let what = describe(cx, &cx.request.name);
     let refuse = |reason: Reason, why: String| Err(Refusal::forbidden(reason, format!("{what} {why}")));
     let release = match release::read(secret.data.map_or("{}", RawValue::get)) {
         Ok(release) => release,
         Err(reason) => {
-            let why = format!("is a release that cannot be read ({reason}), so nobody can tell what it would install");
+            let why = format!(
+                "is a release that cannot be read ({reason}), so what it would install cannot be \
+                determined"
+            );
             return refuse(Reason::UnreadableRelease, why);
         }
     };
@@ -131,14 +134,14 @@ fn release(cx: &Review<'_>) -> Result<Admitted, Refusal> {
         Release::Whole(_) => Ok(Admitted("release")),
         Release::InChunks if cx.settings.cluster_extensions.large_releases == LargeReleases::ObjectByObject => {
             cx.warn(&format!(
-                "{what} is a release in several parts: whether it has Helm hooks was not looked at, and its objects are \
-                 judged one by one (clusterExtensions.largeReleases: objectByObject)"
+                "{what} is a release in several parts: it was not checked for Helm hooks, and its objects are judged \
+                 one by one (clusterExtensions.largeReleases: objectByObject)"
             ));
             Ok(Admitted("release"))
         }
         Release::InChunks => refuse(
             Reason::LargeRelease,
-            "is a release in several parts, in which Helm hooks cannot be seen before they are run. Ask the bundle's \
+            "is a release in several parts, so Helm hooks in it cannot be seen before they run. Ask the bundle's \
              author for a smaller one, or accept the risk with clusterExtensions.largeReleases: objectByObject in the \
              policy's settings."
                 .to_owned(),
@@ -151,9 +154,9 @@ fn hook(cx: &Review<'_>, metadata: &Meta<'_>) -> Refusal {
     Refusal::forbidden(
         Reason::HelmHook,
         format!(
-            "{} is a Helm hook (annotation helm.sh/hook: {events:?}): OLM writes hooks with its own rights and without its \
-             labels, so nothing would bound it. Ask the bundle's author to take the annotation out of the bundle.",
-            said(cx, &metadata.said_name())
+            "{} is a Helm hook (annotation helm.sh/hook: {events:?}): OLM writes hooks with its own rights and \
+             without its labels, so nothing would bound it. Ask the bundle's author to remove the annotation.",
+            describe(cx, &metadata.display_name())
         ),
     )
 }
@@ -161,18 +164,16 @@ fn hook(cx: &Review<'_>, metadata: &Meta<'_>) -> Refusal {
 /// What is neither OLM's own nor an extension's.
 pub(super) fn belongs_to_nobody(cx: &Review<'_>, name: &str) -> Refusal {
     let (does, instead) = match cx.request.operation {
-        Operation::Delete => {
-            ("delete", "Whatever has the name of a bundle's Helm hook is deleted before the hook is run.")
-        }
-        _ => ("write", "OLM labels whatever it installs, Helm hooks apart."),
+        Operation::Delete => ("delete", "Before a Helm hook of a bundle runs, whatever has its name is deleted."),
+        _ => ("write", "OLM labels everything it installs except Helm hooks."),
     };
     Refusal::forbidden(
         Reason::BelongsToNobody,
         format!(
-            "OLM may not {does} {}: it carries no owner labels of an extension, so nobody can tell what bounds it, and it is \
-             none of OLM's own records. {instead} Look for the annotation helm.sh/hook in the bundles of the extensions \
-             that are being installed.",
-            said(cx, name)
+            "OLM may not {does} {}: it carries no owner labels of an extension, so what bounds it cannot be \
+             determined, and it is not one of OLM's own records. {instead} Look for the annotation helm.sh/hook in the \
+             bundles of the extensions that are being installed.",
+            describe(cx, name)
         ),
     )
 }

@@ -11,7 +11,7 @@ use crate::rbac::subject::Identity;
 use crate::read::json::Unreadable;
 use crate::settings::{Bound, Phase};
 
-use super::{Verdict, read_new, read_old, said, same_spec, unreadable};
+use super::{Verdict, describe, read_new, read_old, same_spec, unreadable};
 
 pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     let extension: ClusterExtension<'_> = read_new(cx)?;
@@ -43,7 +43,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
 
 /// What the phase says of the field.
 fn live(cx: &Review<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Boundary>) -> Result<(), Refusal> {
-    let name = extension.metadata.said_name();
+    let name = extension.metadata.display_name();
     let fields = extension.fields();
     let written = || fields.iter().map(|path| path.join(".")).collect::<Vec<_>>().join(" and ");
     let account = extension.account().map_err(|error| unreadable(cx, error))?;
@@ -64,9 +64,9 @@ fn live(cx: &Review<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Bou
         (Phase::Removed, true) => Err(Refusal::forbidden(
             Reason::FieldRemoved,
             format!(
-                "ClusterExtension {name} sets {}, which this release of OLM does not have any more. Take the field out \
-                 of the manifest; grant what the extension needs to User olm:clusterextension:{name} instead where the \
-                 policy bounds extensions.",
+                "ClusterExtension {name} sets {}, which this release of OLM no longer has. Remove the field from the \
+                 manifest; grant what the extension needs to User olm:clusterextension:{name} instead where the policy \
+                 bounds extensions.",
                 written()
             ),
         )),
@@ -110,7 +110,7 @@ fn strip(cx: &Review<'_>, name: &str, fields: &[&[&str]], written: &str) -> Resu
     cx.mutate(stripped.map_err(broken)?);
     cx.fact("stripped", written);
     cx.warn(&format!(
-        "{written} was taken out of ClusterExtension {name}: OLM ignores it. Take it out of the manifest too."
+        "{written} was removed from ClusterExtension {name}: OLM ignores it. Remove it from the manifest too."
     ));
     Ok(())
 }
@@ -139,8 +139,8 @@ fn warn_of_nothing_granted(cx: &Review<'_>, name: &str, boundary: &Boundary) -> 
     let named = Identity::user_in(user, vec![SYNTHETIC_GROUP.to_owned()]);
     if holder(&cx.lookups, named, Reach::Everywhere)?.held.is_empty() {
         cx.warn(&format!(
-            "ClusterExtension {name} runs as User {user} (Group {SYNTHETIC_GROUP}), which holds nothing yet: nothing is \
-             installed until it does. See what it needs: operator-bounds derive BUNDLE --for {}",
+            "ClusterExtension {name} runs as User {user} (Group {SYNTHETIC_GROUP}), which holds no permissions yet: \
+             nothing is installed until it does. See what it needs: operator-bounds derive BUNDLE --for {}",
             boundary.for_argument()
         ));
     }
@@ -148,9 +148,9 @@ fn warn_of_nothing_granted(cx: &Review<'_>, name: &str, boundary: &Boundary) -> 
 }
 
 fn check_guard(cx: &Review<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Boundary>) -> Result<(), Refusal> {
-    let what = said(cx, &extension.metadata.said_name());
+    let what = describe(cx, &extension.metadata.display_name());
     if let Some(boundary) = boundary {
-        let act = format!("run {what} as {}", boundary.said);
+        let act = format!("run {what} as {}", boundary.description);
         return guard::check(cx, cx.requester.as_ref(), cx.settings.guard, &act, &Choice::Boundary(boundary));
     }
     let everything = Choice::Everything {

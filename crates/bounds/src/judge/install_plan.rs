@@ -9,7 +9,7 @@ use crate::decide::verdict::Admitted;
 use crate::decide::{pieces, plan};
 use crate::olm::plan::InstallPlan;
 
-use super::{Verdict, namespace_of, read_new, read_old, said, subscription};
+use super::{Verdict, describe, namespace_of, read_new, read_old, subscription};
 
 pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     let plan: InstallPlan<'_> = read_new(cx)?;
@@ -21,7 +21,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     if cx.settings.exempts_namespace(namespace) {
         return Ok(Admitted("exempt"));
     }
-    let what = said(cx, &plan.metadata.said_name());
+    let what = describe(cx, &plan.metadata.display_name());
     subscription::check_guard(cx, &format!("approve {what}"), namespace)?;
     // An account that does not exist is told whatever the steps are.
     let admitted = match boundary::of_operator(cx, namespace, &[])? {
@@ -31,7 +31,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     };
     let brought = pieces::brought(cx, &what, &plan.status.plan);
     for text in &brought.unread {
-        cx.warn(&format!("{text}. It was not judged now; the ClusterServiceVersion is judged when OLM creates it."));
+        cx.warn(&format!("{text}. It was not judged yet; the ClusterServiceVersion is judged when OLM creates it."));
     }
     plan::within_bounds(cx, &what, namespace, &brought, admitted, &|_, _| Vec::new())
 }

@@ -12,14 +12,14 @@ use crate::read::text::Text;
 use crate::settings::Severity;
 
 use super::binding::Binding;
-use super::said;
+use super::describe;
 
 /// As many extensions as one binding is asked about.
 const MAX_HINTS: usize = 3;
 
 /// Warns of, or refuses, what a binding would give to extensions. With `hints`, also of extensions that are not there.
 pub(super) fn judge(cx: &Review<'_>, binding: &Binding<'_>, hints: bool) -> Result<(), Refusal> {
-    let what = said(cx, &binding.metadata.said_name());
+    let what = describe(cx, &binding.metadata.display_name());
     let mut users = Vec::new();
     let mut group = false;
     for subject in &binding.subjects {
