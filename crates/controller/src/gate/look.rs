@@ -197,7 +197,7 @@ impl Gate {
         }
         let change = json!({"metadata": {"resourceVersion": plan.resource_version, "annotations": {WAITS: message}}});
         if self.patch(namespace, plan, &change).await? {
-            tracing::info!(namespace, plan = plan.name, message, "waits");
+            tracing::info!(namespace, plan = plan.name, why = message, "waits");
             self.tell(namespace, waiting, News::Waits, &message).await;
         }
         Ok(())

@@ -77,8 +77,10 @@ impl Question {
         let steps = plan.status.plan.as_slice();
         let brought = brought(cx, &what, steps);
         if !brought.unread.is_empty() {
-            let why = brought.unread.join("; ");
-            return Ok(Verdict::Unread(format!("{why}. A plan that cannot be read in full is never approved.")));
+            return Ok(Verdict::Unread(format!(
+                "{}. A plan that cannot be read in full is never approved.",
+                some_of(&brought.unread)
+            )));
         }
         match self.mode {
             Mode::WithinBounds => self.within_bounds(cx, &what, steps, &brought),
@@ -136,4 +138,12 @@ impl Question {
         no_wider(cx, &self.namespace, now, &before, &self.upgrades)?;
         Ok(Verdict::Approve)
     }
+}
+
+/// The first few, and how many more there are.
+fn some_of(all: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let more = all.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!("; and {more} more like this") } else { String::new() };
+    all[..all.len().min(SHOWN)].join("; ") + &more
 }

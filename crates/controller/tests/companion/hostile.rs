@@ -66,7 +66,7 @@ pub(crate) async fn plans_wait(cluster: &Cluster) -> anyhow::Result<()> {
         ),
         ("hostile-gone", vec![step("ClusterServiceVersion", "x.v1", &unpacked("not-there"))], "which is gone"),
         ("hostile-bomb", vec![step("ClusterServiceVersion", "x.v1", &unpacked("bomb"))], "unpacks to"),
-        ("hostile-many", many, "reads at most 16 bundles"),
+        ("hostile-many", many, "and 495 more like this"),
     ] {
         gate::bounded(cluster, namespace, "within-bounds").await?;
         // An account that holds everything does not make what cannot be read any better.

@@ -51,13 +51,14 @@ impl<'c> World<'c> {
 
     /// Subscribes to the channel of a version, and gives the place of the plan for it.
     async fn subscribe(&self, group: &Group<'_>, package: &str, bundle: &Bundle) -> anyhow::Result<Key> {
-        group.subscribe(&self.cluster.root, package, &channel(package, bundle), "Manual").await?;
+        group.subscribe(&self.cluster.root, package, &channel(bundle), "Manual").await?;
         Ok(Key::of(&group.plan(package, bundle.name()).await?))
     }
 }
 
-fn channel(_: &str, bundle: &Bundle) -> String {
-    format!("v{}", bundle.version())
+/// The channel that ends with a version: they are numbered like it.
+fn channel(bundle: &Bundle) -> String {
+    format!("c{}", bundle.version().split('.').next().unwrap_or_default())
 }
 
 pub(crate) async fn within_bounds(world: &World<'_>) -> anyhow::Result<()> {
