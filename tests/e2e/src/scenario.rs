@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use http::Method;
+use http::{HeaderValue, Method};
 use serde_json::{Value, json};
 
 use crate::case::Case;
@@ -19,6 +19,7 @@ pub(crate) enum Skip {
     Settings,
     Kind,
     User,
+    Impersonation,
     Request,
     Generated,
     State,
@@ -34,6 +35,7 @@ impl fmt::Display for Skip {
             Skip::Settings => "settings with which no policy server starts",
             Skip::Kind => "a kind or version that no server of OLM has",
             Skip::User => "a user outside system:authenticated, as no API server lets one in",
+            Skip::Impersonation => "a user whose name no header can carry, and so nobody can be sent as",
             Skip::Request => "a request that contradicts itself, as no API server does",
             Skip::Generated => "a name that the API server generates before it asks anybody",
             Skip::State => "objects that cannot be in a cluster at the same time",
@@ -71,6 +73,9 @@ impl Plan {
         let groups: Vec<String> = groups.filter_map(Value::as_str).map(str::to_owned).collect();
         if !groups.iter().any(|group| group == "system:authenticated") {
             return Err(Skip::User);
+        }
+        if groups.iter().map(String::as_str).chain([user]).any(|name| HeaderValue::try_from(name).is_err()) {
+            return Err(Skip::Impersonation);
         }
         let operation = request["operation"].as_str().ok_or(Skip::Request)?.to_owned();
         let described = if operation == "DELETE" { &request["oldObject"] } else { &request["object"] };

@@ -12,6 +12,7 @@ use crate::decide::excess::{self, Limit, bounded};
 use crate::decide::holders::{Holder, Reach, find};
 use crate::decide::life::Life;
 use crate::decide::message::{self, shell};
+use crate::decide::plan::{of_binding, with_dangling};
 use crate::decide::verdict::{Reason, Refusal};
 use crate::olm::definition::Defined;
 use crate::olm::kinds::{self, Resource};
@@ -25,7 +26,6 @@ use crate::rbac::subject::Identity;
 use crate::read::json;
 use crate::settings::Crds;
 
-use super::install_plan::{of_binding, with_dangling};
 use super::owned;
 use super::review::Review;
 
