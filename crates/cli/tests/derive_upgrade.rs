@@ -116,3 +116,70 @@ fn the_policy_has_nothing_to_say_against_what_is_derived() {
     }
     assert_eq!(judged, 2, "cluster-wide and in the namespace");
 }
+
+/// A cluster with a ClusterExtension whose release was refused, or is installed.
+fn cluster(extension: &Value, release: Option<&Value>) -> tempfile::TempDir {
+    let items: Vec<&Value> = std::iter::once(extension).chain(release).collect();
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
+    files(&[("cluster.json", &list.to_string())])
+}
+
+fn extension(message: &str) -> Value {
+    serde_json::json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": "demo"},
+        "spec": {"namespace": "demo-ns"},
+        "status": {"conditions": [{"type": "Progressing", "status": "True", "reason": "Retrying", "message": message}]}})
+}
+
+const LIVE: [&str; 5] = ["derive", "--extension", "demo", "--cluster", "cluster.json"];
+
+#[test]
+fn what_was_refused_is_read_from_the_conditions_of_an_extension() {
+    let message = "admission webhook denied the request: Bundle demo.v2 of ClusterExtension demo asks for more than User \
+                   olm:clusterextension:demo allows (ClusterExtension demo):\n  in namespace demo-ns\n    apiGroups: [apps]  \
+                   resources: [deployments]  verbs: [create]\n  nothing of it was written\nGrant it with: …";
+    let cluster = cluster(&extension(message), None);
+    let (output, said) = run(cluster.path(), &LIVE);
+    assert!(output.status.success(), "{said}");
+    for words in
+        ["name: olm-clusterextension-demo-demo.v2", "namespace: demo-ns", "resources: [deployments]", "kind: User"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn what_the_installed_release_lacks_is_what_the_policy_says() {
+    let manifest = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"demo-ns"}}"#;
+    let content = serde_json::json!({"name": "demo", "namespace": "demo-ns", "manifest": manifest,
+        "labels": {"olm.operatorframework.io/bundle-name": "demo.v1"}});
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut packer, content.to_string().as_bytes()).unwrap();
+    let chunk = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, packer.finish().unwrap());
+    let owner =
+        serde_json::json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "name": "demo"});
+    let release = serde_json::json!({"apiVersion": "v1", "kind": "Secret", "type": "operatorframework.io/index.v1",
+        "metadata": {"name": "sh.helm.release.v1.demo.v1", "namespace": "olmv1-system", "ownerReferences": [owner],
+            "labels": {"owner": "operator-controller", "name": "demo", "type": "index", "version": "1"}},
+        "data": {"chunk": chunk, "extraChunks": "W10="}});
+    let cluster = cluster(&extension("Installed bundle demo.v1"), Some(&release));
+    let (output, said) = run(cluster.path(), &LIVE);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("resources: [configmaps]") && said.contains("name: olm-clusterextension-demo-demo.v1"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_extension_without_a_release_is_an_error_that_says_what_to_do() {
+    let cluster = cluster(&extension("nothing"), None);
+    let (output, said) = run(cluster.path(), &LIVE);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("ClusterExtension demo has no release") && said.contains("name its bundle instead"),
+        "{said}"
+    );
+    let (output, said) = run(cluster.path(), &["derive", "--extension", "other", "--cluster", "cluster.json"]);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("ClusterExtension other does not exist"), "{said}");
+}
