@@ -127,8 +127,9 @@ impl Refusal {
     fn find(message: &str) -> Option<Self> {
         let (before, after) = message.split_once(" asks for more than ")?;
         let (boundary, rest) = after.split_once(" allows (")?;
-        let (_, what) = before.rsplit_once("Bundle ")?;
-        let (bundle, _) = what.split_once(" of ClusterExtension ")?;
+        // `Bundle demo.v1 of ClusterExtension demo`, or `Secret olmv1-system/demo-1-2f3a of …`
+        let (what, _) = before.rsplit_once(" of ClusterExtension ")?;
+        let bundle = what.rsplit([' ', '/']).next()?;
         let lines = rest.lines().skip(1).map(str::to_owned).collect();
         Some(Refusal { bundle: bundle.to_owned(), boundary: boundary.to_owned(), lines })
     }
@@ -214,6 +215,8 @@ mod tests {
         let scopes: Vec<&Scope> = missing.needs.0.iter().map(|need| &need.scope).collect();
         assert_eq!(scopes, [&Scope::Cluster, &Scope::Namespace("ns".to_owned())]);
         assert!(Refusal::find("Installed bundle demo.v1 successfully").is_none());
+        let set = message.replace("Bundle demo.v1", "Secret olmv1-system/demo-1-2f3a");
+        assert_eq!(Refusal::find(&set).unwrap().bundle, "demo-1-2f3a");
         let cut = message.replace("  nothing of it", "  … and 3 more rules\n  nothing of it");
         assert!(Refusal::find(&cut).unwrap().read("demo").unwrap_err().to_string().contains("name its bundle"));
     }
