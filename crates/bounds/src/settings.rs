@@ -1,4 +1,4 @@
-//! The settings of a registration (specification 8).
+//! The settings of a registration.
 
 use crate::read::glob;
 use crate::read::json;
@@ -365,7 +365,8 @@ impl Settings {
             }
             if untrusted.namespace.as_deref() == Some("") {
                 return Err(format!(
-                    "{path}.namespace: must not be empty, for no namespace is called that; leave it out to mean all of them"
+                    "{path}.namespace: must not be empty, because no namespace has that name; leave it out to mean \
+                     all of them"
                 ));
             }
             if !is_object_name(&untrusted.service_account_name) {

@@ -1,4 +1,4 @@
-//! What OLM v0 needs of an account to install anything (specification 3.1).
+//! What OLM v0 needs of an account to install anything.
 
 use crate::rbac::RBAC;
 use crate::rbac::rule::Rule;

@@ -97,18 +97,18 @@ fn unpacked(
     let place = format!("ConfigMap {}/{}", bundle.namespace, bundle.name);
     let warn = |reason: &str| {
         cx.warn(&format!(
-            "{plan}: step {} {} is in {place}, {reason}. It was not judged now; the ClusterServiceVersion is judged when \
-             OLM creates it.",
+            "{plan}: step {} {} is in {place}, {reason}. It was not judged yet; the ClusterServiceVersion is judged \
+             when OLM creates it.",
             step.resource.kind, step.resource.name
         ));
     };
     if read >= MAX_BUNDLES {
-        warn(&format!("and one approval looks into {MAX_BUNDLES} bundles only"));
+        warn(&format!("and one approval reads at most {MAX_BUNDLES} bundles"));
         return Vec::new();
     }
     let found = match cx.lookups.get(CONFIG_MAPS, Some(&bundle.namespace), &bundle.name) {
         Ok(Some(answer)) => {
-            bundle::read(&answer, &is_judged, budget).map_err(|reason| format!("which cannot be understood ({reason})"))
+            bundle::read(&answer, &is_judged, budget).map_err(|reason| format!("which cannot be parsed ({reason})"))
         }
         Ok(None) => Err("which is gone".to_owned()),
         Err(error) => Err(format!("which could not be read ({})", error.reason())),
@@ -121,7 +121,7 @@ fn unpacked(
         }
     };
     for reason in &found.unreadable {
-        warn(&format!("one entry of which cannot be understood ({reason})"));
+        warn(&format!("one entry of which cannot be parsed ({reason})"));
     }
     let mut pieces = Vec::new();
     for manifest in found.manifests {

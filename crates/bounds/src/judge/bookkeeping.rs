@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::review::Review;
 use crate::admission::Operation;
+use crate::decide::message::shell;
 use crate::decide::verdict::{Admitted, Reason, Refusal};
 use crate::olm::meta::Meta;
 use crate::olm::release::{self, Release};
@@ -18,7 +19,7 @@ use crate::settings::{Crds, LargeReleases};
 
 use super::owned::{self, Written};
 use super::whole::{self, Whole};
-use super::{OLM_V1, read, said, same_spec};
+use super::{OLM_V1, describe, read, same_spec};
 
 /// The type of the Secrets in which OLM v1 keeps the objects of a ClusterObjectSet.
 const OBJECT_DATA: &str = "olm.operatorframework.io/object-data";
@@ -44,7 +45,7 @@ pub(super) fn judge(cx: &Review<'_>, written: &Written<'_>) -> Result<Option<Adm
     if let Some(metadata) = written.new.as_ref().filter(is_hook)
         && !(is_own == Own::Unchanged && was_hook)
     {
-        return Err(hook(cx, metadata));
+        return Err(hook(cx, metadata, was_hook));
     }
     match is_own {
         Own::Release => release(cx, written).map(Some),
@@ -128,7 +129,7 @@ fn is_new_crd(cx: &Review<'_>, written: &Written<'_>) -> bool {
 /// A new release: nothing of it is written yet, and nothing will be if it is refused.
 fn release(cx: &Review<'_>, written: &Written<'_>) -> Result<Admitted, Refusal> {
     let secret: Secret<'_> = read(cx, cx.request.object, "object")?;
-    let what = said(cx, &cx.request.name);
+    let what = describe(cx, &cx.request.name);
     let refuse = |reason: Reason, why: String| Err(Refusal::forbidden(reason, format!("{what} {why}")));
     let release = release::read(secret.data.map_or("{}", RawValue::get))
         .map_err(|reason| unreadable(&what, "release", &reason))?;
@@ -136,17 +137,17 @@ fn release(cx: &Review<'_>, written: &Written<'_>) -> Result<Admitted, Refusal> 
         Release::Whole(content) => content,
         Release::InChunks if cx.settings.cluster_extensions.large_releases == LargeReleases::ObjectByObject => {
             cx.warn(&format!(
-                "{what} is a release in several parts: whether it has Helm hooks was not looked at, and its objects are \
-                 judged one by one (clusterExtensions.largeReleases: objectByObject)"
+                "{what} is a release in several parts: it was not checked for Helm hooks, and its objects are judged \
+                 one by one (clusterExtensions.largeReleases: objectByObject)"
             ));
             return Ok(Admitted("release"));
         }
         Release::InChunks => {
             return refuse(
                 Reason::LargeRelease,
-                "is a release in several parts, in which Helm hooks cannot be seen before they are run. Ask the bundle's \
-                 author for a smaller one, or accept the risk with clusterExtensions.largeReleases: objectByObject in the \
-                 policy's settings."
+                "is a release in several parts, so Helm hooks in it cannot be seen before they run. Ask the bundle's \
+                 author for a smaller one, or accept the risk with clusterExtensions.largeReleases: objectByObject in \
+                 the policy's settings."
                     .to_owned(),
             );
         }
@@ -178,7 +179,7 @@ fn release(cx: &Review<'_>, written: &Written<'_>) -> Result<Admitted, Refusal> 
 /// Objects that OLM keeps somewhere before it writes any of them: a part of a set, or a set that has them inside.
 fn objects(cx: &Review<'_>, written: &Written<'_>) -> Result<Admitted, Refusal> {
     let Some(metadata) = &written.new else { return Ok(Admitted("bookkeeping")) };
-    let what = said(cx, &cx.request.name);
+    let what = describe(cx, &cx.request.name);
     let kept: Vec<String>;
     let (objects, set): (Vec<&str>, &str) = if cx.request.kind.kind == "Secret" {
         let secret: Secret<'_> = read(cx, cx.request.object, "object")?;
@@ -217,14 +218,26 @@ fn unreadable(what: &str, kind: &str, reason: &str) -> Refusal {
     Refusal::forbidden(Reason::UnreadableRelease, why)
 }
 
-fn hook(cx: &Review<'_>, metadata: &Meta<'_>) -> Refusal {
+fn hook(cx: &Review<'_>, metadata: &Meta<'_>, was_hook: bool) -> Refusal {
     let events = metadata.annotations.hook.as_deref().unwrap_or_default();
+    let name = metadata.display_name();
+    let added = if was_hook {
+        let (kind, namespace) = (&cx.request.kind.kind, cx.request.in_namespace());
+        let namespace = namespace.map(|name| format!(" --namespace {}", shell(name))).unwrap_or_default();
+        format!(
+            " If somebody else added it to the object, remove it: kubectl annotate {}{namespace} {} helm.sh/hook-",
+            kind.to_lowercase(),
+            shell(&name)
+        )
+    } else {
+        String::new()
+    };
     Refusal::forbidden(
         Reason::HelmHook,
         format!(
-            "{} is a Helm hook (annotation helm.sh/hook: {events:?}): OLM writes hooks with its own rights and without its \
-             labels, so nothing would bound it. Ask the bundle's author to take the annotation out of the bundle.",
-            said(cx, &metadata.said_name())
+            "{} is a Helm hook (annotation helm.sh/hook: {events:?}): OLM writes hooks with its own rights and \
+             without its labels, so nothing would bound it. Ask the bundle's author to remove the annotation.{added}",
+            describe(cx, &name)
         ),
     )
 }
@@ -232,18 +245,16 @@ fn hook(cx: &Review<'_>, metadata: &Meta<'_>) -> Refusal {
 /// What is neither OLM's own nor an extension's.
 pub(super) fn belongs_to_nobody(cx: &Review<'_>, name: &str) -> Refusal {
     let (does, instead) = match cx.request.operation {
-        Operation::Delete => {
-            ("delete", "Whatever has the name of a bundle's Helm hook is deleted before the hook is run.")
-        }
-        _ => ("write", "OLM labels whatever it installs, Helm hooks apart."),
+        Operation::Delete => ("delete", "Before a Helm hook of a bundle runs, whatever has its name is deleted."),
+        _ => ("write", "OLM labels everything it installs except Helm hooks."),
     };
     Refusal::forbidden(
         Reason::BelongsToNobody,
         format!(
-            "OLM may not {does} {}: it carries no owner labels of an extension, so nobody can tell what bounds it, and it is \
-             none of OLM's own records. {instead} Look for the annotation helm.sh/hook in the bundles of the extensions \
-             that are being installed.",
-            said(cx, name)
+            "OLM may not {does} {}: it carries no owner labels of an extension, so what bounds it cannot be \
+             determined, and it is not one of OLM's own records. {instead} Look for the annotation helm.sh/hook in the \
+             bundles of the extensions that are being installed.",
+            describe(cx, name)
         ),
     )
 }

@@ -12,7 +12,7 @@ use crate::rbac::subject::Identity;
 use crate::read::json::Unreadable;
 use crate::settings::{Bound, Phase, Severity};
 
-use super::{Verdict, read_new, read_old, said, same_spec, unreadable};
+use super::{Verdict, describe, read_new, read_old, same_spec, unreadable};
 
 pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     let extension: ClusterExtension<'_> = read_new(cx)?;
@@ -59,7 +59,7 @@ fn live(
     extension: &ClusterExtension<'_>,
     boundary: Option<&Boundary>,
 ) -> Result<(), Refusal> {
-    let name = extension.metadata.said_name();
+    let name = extension.metadata.display_name();
     let fields = extension.fields();
     let written = || fields.iter().map(|path| path.join(".")).collect::<Vec<_>>().join(" and ");
     let account = extension.account().map_err(|error| unreadable(cx, error))?;
@@ -82,9 +82,9 @@ fn live(
         (Phase::Removed, true) => Err(Refusal::forbidden(
             Reason::FieldRemoved,
             format!(
-                "ClusterExtension {name} sets {}, which this release of OLM does not have any more. Take the field out \
-                 of the manifest; grant what the extension needs to User olm:clusterextension:{name} instead where the \
-                 policy bounds extensions.",
+                "ClusterExtension {name} sets {}, which this release of OLM no longer has. Remove the field from the \
+                 manifest; grant what the extension needs to User olm:clusterextension:{name} instead where the policy \
+                 bounds extensions.",
                 written()
             ),
         )),
@@ -137,7 +137,7 @@ fn strip(cx: &Review<'_>, name: &str, fields: &[&[&str]], written: &str) -> Resu
     cx.mutate(stripped.map_err(broken)?);
     cx.fact("stripped", written);
     cx.warn(&format!(
-        "{written} was taken out of ClusterExtension {name}: OLM ignores it. Take it out of the manifest too."
+        "{written} was removed from ClusterExtension {name}: OLM ignores it. Remove it from the manifest too."
     ));
     Ok(())
 }
@@ -166,8 +166,8 @@ fn warn_of_nothing_granted(cx: &Review<'_>, name: &str, boundary: &Boundary) -> 
     let named = Identity::user_in(user, vec![SYNTHETIC_GROUP.to_owned()]);
     if holder(&cx.lookups, named, Reach::Everywhere)?.held.is_empty() {
         cx.warn(&format!(
-            "ClusterExtension {name} runs as User {user} (Group {SYNTHETIC_GROUP}), which holds nothing yet: nothing is \
-             installed until it does. See what it needs: operator-bounds derive BUNDLE --for {}",
+            "ClusterExtension {name} runs as User {user} (Group {SYNTHETIC_GROUP}), which holds no permissions yet: \
+             nothing is installed until it does. See what it needs: operator-bounds derive BUNDLE --for {}",
             boundary.for_argument()
         ));
     }
@@ -175,9 +175,9 @@ fn warn_of_nothing_granted(cx: &Review<'_>, name: &str, boundary: &Boundary) -> 
 }
 
 fn check_guard(cx: &Review<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Boundary>) -> Result<(), Refusal> {
-    let what = said(cx, &extension.metadata.said_name());
+    let what = describe(cx, &extension.metadata.display_name());
     if let Some(boundary) = boundary {
-        let act = format!("run {what} as {}", boundary.said);
+        let act = format!("run {what} as {}", boundary.description);
         return guard::check(cx, cx.requester.as_ref(), cx.settings.guard, &act, &Choice::Boundary(boundary));
     }
     let everything = Choice::Everything {
@@ -204,6 +204,6 @@ fn check_named(
     if !life.may_be_used(cx, &cx.request.kind.version)? {
         return Ok(());
     }
-    let act = format!("have {} name {}", said(cx, &extension.metadata.said_name()), named.said);
+    let act = format!("have {} name {}", describe(cx, &extension.metadata.display_name()), named.description);
     guard::check(cx, cx.requester.as_ref(), cx.settings.guard, &act, &Choice::Boundary(&named))
 }

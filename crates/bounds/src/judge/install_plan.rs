@@ -23,7 +23,7 @@ use crate::rbac::rule::Rule;
 use crate::rbac::scope::Scope;
 use crate::read::object::object;
 
-use super::{Verdict, namespace_of, read_new, read_old, said, subscription};
+use super::{Verdict, describe, namespace_of, read_new, read_old, subscription};
 
 /// As many operators as one approval is judged for: each is weighed by itself.
 const MAX_OPERATORS: usize = 32;
@@ -61,7 +61,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     if cx.settings.exempts_namespace(namespace) {
         return Ok(Admitted("exempt"));
     }
-    let what = said(cx, &plan.metadata.said_name());
+    let what = describe(cx, &plan.metadata.display_name());
     subscription::check_guard(cx, &format!("approve {what}"), namespace)?;
     // An account that does not exist is told whatever the steps are.
     let mut admitted = match boundary::of_operator(cx, namespace, &[])? {
@@ -164,7 +164,7 @@ impl<'p> Plan<'p> {
             let operator = Operator { csv, before: None, namespace, targets: &targets, may_replace: true };
             demands.extend(weigh(cx, &operator, boundaries)?.demands);
         }
-        let names: Vec<String> = csvs.iter().map(|csv| csv.metadata.said_name()).collect();
+        let names: Vec<String> = csvs.iter().map(|csv| csv.metadata.display_name()).collect();
         let brings = if names.is_empty() { String::new() } else { format!(" (brings {})", names.join(", ")) };
         let judged = Judged {
             what: format!("{}{brings}", self.what),
@@ -203,8 +203,8 @@ impl<'p> Plan<'p> {
         Ok(match of_binding(cx, &piece.kind, manifest, scope, &own)? {
             Some(demand) => Asked::Rules(vec![demand]),
             None => Asked::MissingRole(message::clean(&format!(
-                "{} brings {} {}, which refers to {} {}: that does not exist and is not in the plan, so nobody can tell \
-                 what it would give",
+                "{} brings {} {}, which refers to {} {}: that does not exist and is not in the plan, so what it would \
+                 grant cannot be determined",
                 self.what, piece.kind, manifest.metadata.name, manifest.role_ref.kind, manifest.role_ref.name
             ))),
         })

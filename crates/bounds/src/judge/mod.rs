@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use crate::admission::{AdmissionRequest, Operation};
 use crate::decide::context::Context;
 use crate::decide::verdict::{Admitted, Reason, Refusal};
-use crate::olm::meta::{Bare, Meta, OwnerReference};
+use crate::olm::meta::{Meta, MetaOnly, OwnerReference};
 use crate::read::json;
 use crate::read::object::object;
 use crate::read::text::Text;
@@ -123,11 +123,11 @@ fn missing(root: &str) -> json::Unreadable {
 #[cold]
 #[inline(never)]
 fn unreadable(cx: &Review<'_>, error: json::Unreadable) -> Refusal {
-    Refusal::unreadable(said(cx, &cx.request.name), error)
+    Refusal::unreadable(describe(cx, &cx.request.name), error)
 }
 
 /// The object in words: `Role team-a/reader`.
-fn said(cx: &Review<'_>, name: &str) -> String {
+fn describe(cx: &Review<'_>, name: &str) -> String {
     let request = cx.request;
     let name = if name.is_empty() { "(without a name)" } else { name };
     if request.namespace.is_empty() {
@@ -170,7 +170,7 @@ fn is_clean_up(cx: &Review<'_>) -> Result<bool, Refusal> {
     if !new.get().contains("\"deletionTimestamp\"") {
         return Ok(false);
     }
-    let (now, before): (Bare<'_>, Bare<'_>) = (read_new(cx)?, read(cx, Some(old), "oldObject")?);
+    let (now, before): (MetaOnly<'_>, MetaOnly<'_>) = (read_new(cx)?, read(cx, Some(old), "oldObject")?);
     Ok(now.metadata.deletion_timestamp.is_some()
         && now.metadata.labels == before.metadata.labels
         && now.metadata.annotations == before.metadata.annotations

@@ -14,7 +14,7 @@ use crate::decide::holders::{Holder, Reach, find};
 use crate::decide::lookups::parse;
 use crate::decide::verdict::{Admitted, Reason, Refusal};
 use crate::olm::extension::ClusterExtension;
-use crate::olm::meta::{Bare, BindingMeta, Labels, Meta, OwnerReference};
+use crate::olm::meta::{BindingMeta, Labels, Meta, MetaOnly, OwnerReference};
 use crate::olm::workload::{self, Workload};
 use crate::rbac::RBAC;
 use crate::rbac::rule::Rule;
@@ -26,7 +26,7 @@ use crate::settings::{Bound, Crds, Phase};
 use super::binding::{self, Binding};
 use super::bookkeeping;
 use super::role::{self, RoleObject};
-use super::{OLM_V1, is_clean_up, read, read_new, read_old, said, synthetic};
+use super::{OLM_V1, describe, is_clean_up, read, read_new, read_old, synthetic};
 
 /// Whether this is OLM v1's controller, and somebody wants it bounded.
 pub(super) fn is_judged(cx: &Review<'_>) -> bool {
@@ -55,7 +55,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Result<Judged, Refusal> {
         return Ok(Judged::Admitted(Admitted("terminating")));
     }
     let owners = written.owners();
-    let name = written.both().map(Meta::said_name).next().unwrap_or_default();
+    let name = written.both().map(Meta::display_name).next().unwrap_or_default();
     if owners.is_empty() {
         return Err(bookkeeping::belongs_to_nobody(cx, &name));
     }
@@ -63,11 +63,17 @@ pub(super) fn judge(cx: &Review<'_>) -> Result<Judged, Refusal> {
     if cx.request.operation == Operation::Delete && owners.iter().all(|owner| is_known(owner)) {
         return Ok(Judged::Admitted(Admitted("taken-away")));
     }
-    if is_crd(cx) && cx.settings.cluster_extensions.crds == Crds::Exempt {
+    let is_exempt = is_crd(cx) && cx.settings.cluster_extensions.crds == Crds::Exempt;
+    if is_exempt && owners.len() == 1 {
+        return Ok(Judged::Admitted(Admitted("crd")));
+    }
+    let extensions = extensions(cx, &name, &owners)?;
+    // A definition that changes hands is taken from somebody.
+    if is_exempt && extensions.len() == 1 {
         return Ok(Judged::Admitted(Admitted("crd")));
     }
     let mut boundaries = Vec::new();
-    for extension in extensions(cx, &name, &owners)? {
+    for extension in extensions {
         boundaries.extend(bound_by(cx, &name, &extension)?);
     }
     if has_row_of_its_own(cx) { Ok(Judged::AlsoAs(boundaries)) } else { Ok(Judged::Admitted(Admitted("bounded"))) }
@@ -126,7 +132,7 @@ pub(super) struct Written<'p> {
 impl<'p> Written<'p> {
     fn read(cx: &Review<'p>) -> Result<Self, Refusal> {
         let metadata = |object: Option<&'p RawValue>, root: &str| {
-            object.map(|_| read::<Bare<'p>>(cx, object, root).map(|bare| bare.metadata)).transpose()
+            object.map(|_| read::<MetaOnly<'p>>(cx, object, root).map(|bare| bare.metadata)).transpose()
         };
         Ok(Written { new: metadata(cx.request.object, "object")?, old: metadata(cx.request.old_object, "oldObject")? })
     }
@@ -167,6 +173,10 @@ fn is_known(owner: &Labels<'_>) -> bool {
 fn extensions(cx: &Review<'_>, name: &str, owners: &[&Labels<'_>]) -> Result<Vec<String>, Refusal> {
     let mut found: Vec<String> = Vec::new();
     for (number, owner) in owners.iter().enumerate() {
+        // Whoever may change the object could otherwise keep OLM from mending its labels.
+        if number > 0 && !is_known(owner) {
+            continue;
+        }
         let extension = extension_of(cx, owner, name)?;
         let is_there = |extension: &String| {
             let there = cx.lookups.get(CLUSTER_EXTENSIONS, None, extension);
@@ -192,9 +202,9 @@ fn extension_of(cx: &Review<'_>, labels: &Labels<'_>, name: &str) -> Result<Opti
             return Err(Refusal::forbidden(
                 Reason::UnknownOwner,
                 format!(
-                    "{} says that it belongs to {other:?} {}, which is no ClusterExtension and leads to none, so nobody \
-                     can tell what bounds it",
-                    said(cx, name),
+                    "{} says that it belongs to {other:?} {}, which is not a ClusterExtension and does not lead to \
+                     one, so what bounds it cannot be determined",
+                    describe(cx, name),
                     labels.owner_name_v1
                 ),
             ));
@@ -202,7 +212,7 @@ fn extension_of(cx: &Review<'_>, labels: &Labels<'_>, name: &str) -> Result<Opti
     };
     let get = Get { resource: between, namespace: None, name: &labels.owner_name_v1 };
     let Some(answer) = cx.lookups.get(get.resource, get.namespace, get.name)? else { return Ok(None) };
-    let set: Bare<'_> = parse(&answer, &get)?;
+    let set: MetaOnly<'_> = parse(&answer, &get)?;
     let by_label = Some(&set.metadata.labels)
         .filter(|labels| labels.owner_kind_v1 == "ClusterExtension")
         .map(|labels| labels.owner_name_v1.to_string());
@@ -220,9 +230,9 @@ fn gone(cx: &Review<'_>, name: &str, extension: &str) -> Refusal {
     Refusal::forbidden(
         Reason::UnknownOwner,
         format!(
-            "{} says that it belongs to ClusterExtension {extension}, which does not exist, so nobody can tell what \
-             bounds it",
-            said(cx, name)
+            "{} says that it belongs to ClusterExtension {extension}, which does not exist, so what bounds it cannot \
+             be determined",
+            describe(cx, name)
         ),
     )
 }
@@ -251,7 +261,7 @@ fn bound(cx: &Review<'_>, name: &str, extension: &str, boundary: &Boundary) -> R
     let authority = Authority { identity: &boundary.identity, grant: &limit.grant };
     demands.extend(verb(cx, &scope, &authority)?);
     let judged = excess::Judged {
-        what: format!("{} of ClusterExtension {extension}", said(cx, name)),
+        what: format!("{} of ClusterExtension {extension}", describe(cx, name)),
         demands,
         manifest: "BUNDLE".to_owned(),
         notes: Vec::new(),
@@ -291,7 +301,7 @@ fn verb<'r>(cx: &Review<'_>, scope: &Scope, authority: &Authority<'_>) -> Result
             return Ok(None);
         }
     }
-    let why = (verbs.len() > 1).then(|| "patch will do as well as update".to_owned());
+    let why = (verbs.len() > 1).then(|| "either patch or update is enough".to_owned());
     let rules = DemandedRules::Shared([rule(verbs[0])].into());
     Ok(Some(Demand { why, ..Demand::plain(scope.clone(), rules) }))
 }
@@ -345,7 +355,7 @@ fn new_account(cx: &Review<'_>, extension: &str) -> Result<Option<String>, Refus
     // What is taken over from somebody else is new to who takes it.
     if let Some(old) = read_old::<Workload<'_>>(cx)?
         && old.account(kind) == new
-        && read_old::<Bare<'_>>(cx)?.is_some_and(|old| is_labelled(&old.metadata.labels, extension))
+        && read_old::<MetaOnly<'_>>(cx)?.is_some_and(|old| is_labelled(&old.metadata.labels, extension))
     {
         return Ok(None);
     }

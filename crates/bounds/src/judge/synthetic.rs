@@ -12,14 +12,14 @@ use crate::read::text::Text;
 use crate::settings::Severity;
 
 use super::binding::Binding;
-use super::said;
+use super::describe;
 
 /// As many extensions as one binding is asked about.
 const MAX_HINTS: usize = 3;
 
 /// Warns of, or refuses, what a binding would give to extensions. With `hints`, also of extensions that are not there.
 pub(super) fn judge(cx: &Review<'_>, binding: &Binding<'_>, hints: bool) -> Result<(), Refusal> {
-    let what = said(cx, &binding.metadata.said_name());
+    let what = describe(cx, &binding.metadata.display_name());
     let mut users = Vec::new();
     let mut group = false;
     for subject in &binding.subjects {
@@ -103,8 +103,9 @@ fn broad_grant(cx: &Review<'_>, binding: &Binding<'_>, what: &str, users: &[&str
 fn is_broad(rule: &Rule<'_>) -> bool {
     let has = |list: &[Text<'_>], wanted: &[&str]| list.iter().any(|item| wanted.contains(&item.as_str()));
     let all_of_them = has(&rule.verbs, &["*"]) || has(&rule.resources, &["*"]);
-    let wildcard =
-        has(&rule.api_groups, &["*"]) || (all_of_them && rule.api_groups.iter().any(|group| is_shared(group)));
+    // URLs have no group, and are the API server's own.
+    let shared = rule.api_groups.is_empty() || rule.api_groups.iter().any(|group| is_shared(group));
+    let wildcard = has(&rule.api_groups, &["*"]) || (all_of_them && shared);
     let unnamed = rule.resource_names.is_empty();
     let climbs = has(&rule.api_groups, &[RBAC])
         && has(&rule.resources, &["roles", "clusterroles"])

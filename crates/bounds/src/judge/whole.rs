@@ -144,7 +144,7 @@ fn members<'w>(cx: &Review<'_>, whole: &Whole<'w>, manifests: &'w [Manifest<'w>]
             Some(Resource { plural: found.plural.to_string().into(), is_namespaced: found.is_namespaced })
         };
         let Some(resource) = kinds::resource(group, &manifest.kind).or_else(by_definition) else {
-            unknown.insert(format!("{} {}", manifest.kind, manifest.metadata.said_name()));
+            unknown.insert(format!("{} {}", manifest.kind, manifest.metadata.display_name()));
             continue;
         };
         let stated = Some(manifest.metadata.namespace.as_str()).filter(|namespace| !namespace.is_empty());

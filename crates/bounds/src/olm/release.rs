@@ -102,9 +102,9 @@ impl Content {
         let more = self.hooks.count - self.hooks.named.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!(
-            "would install bundle {}, which brings Helm hooks: {named}{more}. OLM writes hooks with its own rights and without \
-             its labels, and deletes whatever has their names first, so nothing would bound them. Nothing of the bundle was \
-             written. Ask its author to take the annotation helm.sh/hook out.",
+            "would install bundle {}, which brings Helm hooks: {named}{more}. OLM writes hooks with its own rights \
+             and without its labels, and deletes whatever has their names first, so nothing would bound them. Nothing \
+             of the bundle was written. Ask its author to remove the annotation helm.sh/hook.",
             self.bundle
         )
     }
