@@ -98,11 +98,15 @@ fn bounded_all(
     dangling: Vec<String>,
     limit: Limit<'_>,
 ) -> Result<(), Refusal> {
+    let name = shell(whole.extension);
     let mut notes = dangling.clone();
     notes.push(format!(
         "nothing of it was written, and what is installed stays as it is. Once it is granted OLM installs it by itself, after \
-         a while; at once with: kubectl annotate --overwrite clusterextension {} operator-bounds/retry=\"$(date)\"",
-        shell(whole.extension)
+         a while; at once with: kubectl annotate --overwrite clusterextension {name} operator-bounds/retry=\"$(date)\""
+    ));
+    notes.push(format!(
+        "without the bundle at hand, grant it with: operator-bounds derive --extension {name} --context \
+         \"$(kubectl config current-context)\" | kubectl apply -f -"
     ));
     let judged = excess::Judged { what: whole.what.clone(), demands, manifest: "BUNDLE".to_owned(), notes };
     let verdict = bounded(cx, &judged, &[limit], cx.settings.cluster_extensions.escalation);
