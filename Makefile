@@ -95,24 +95,17 @@ serve-tests: toolchain ## `operator-bounds serve` and its look-ups on a real API
 	  echo "NOT RUN: Go 1.26 is needed to try operator-bounds serve on a real API server (https://go.dev/dl)."; \
 	fi
 
-CONTROLLER := target/debug/operator-bounds-controller
-
 .PHONY: controller-tests
-controller-tests: toolchain ## The controller on a real API server, as a process with its own RBAC (needs Go)
+controller-tests: $(CLI) ## The companion on a real API server, with its own rights, and beside the real OLM (needs Go)
 	@if command -v go >/dev/null; then \
-	  CONTROLLER_TESTS=1 cargo test --locked --workspace --test e2e -- --test-threads 6; \
+	  CONTROLLER_TESTS=1 cargo test --locked --workspace --test companion; \
 	else \
-	  echo "NOT RUN: Go is not on PATH, and the control plane is built with it. THE CONTROLLER WAS NOT TESTED. Install Go 1.26."; \
+	  echo "NOT RUN: Go is not on PATH, and the control plane is built with it. THE COMPANION WAS NOT TESTED. Install Go 1.26."; \
 	fi
 
-.PHONY: controller-demo
-controller-demo: $(CLI) ## See the controller hold a real operator back, and let it go on when the right is granted (needs Go and kubectl)
-	$(BUILD) -q --bin operator-bounds-controller
-	@examples/controller/run.sh "$(CURDIR)/$(CLI)" "$(CURDIR)/$(CONTROLLER)"
-
 .PHONY: controller-bench
-controller-bench: toolchain ## Print what the controller takes for 1,000 groups and 10,000 RBAC objects; asserts nothing (needs Go)
-	cargo bench --locked -p operator-bounds-controller --bench scale
+controller-bench: $(CLI) ## Print what the gate takes for 1,000 groups, 10,000 RBAC objects and 20,000 copies; asserts nothing (needs Go)
+	CONTROLLER_TESTS=1 cargo test --locked --workspace --test companion -- "bench: scale"
 
 .PHONY: derive-tests
 derive-tests: ## derive proven minimal: real operators on a real API server (needs Go and the corpus)

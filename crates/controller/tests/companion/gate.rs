@@ -7,6 +7,9 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 use test_olm::Cluster;
 use test_plane::api::Key;
+use test_plane::audit::Event;
+
+use crate::{hostile, program};
 
 pub(crate) const V1ALPHA1: &str = "operators.coreos.com/v1alpha1";
 const WAITS: &str = "operator-bounds/waits-because";
@@ -64,7 +67,42 @@ pub(crate) async fn rights(cluster: &Cluster) -> anyhow::Result<()> {
         [("patch", "installplans.operators.coreos.com")].map(|(verb, what)| (verb.to_owned(), what.to_owned()));
     // Events and Leases are not kept in this log.
     ensure!(written == BTreeSet::from(allowed), "{written:?}");
+    // Each says which version of the plan it is about: the API server refuses it for any other.
+    let unversioned =
+        |event: &&Event| event.request_object.as_ref().is_none_or(|sent| sent["metadata"]["resourceVersion"].is_null());
+    let loose: Vec<_> = events.iter().filter(|event| event.user() == USER).filter(unversioned).collect();
+    ensure!(loose.is_empty(), "{loose:?}");
     let refused: Vec<_> = events.iter().filter(|event| event.user() == USER && event.code() == 403).collect();
     ensure!(refused.is_empty(), "{refused:?}");
+    Ok(())
+}
+
+/// With any one of its rules taken away the gate cannot do its work, and its log says what is missing.
+pub(crate) async fn each_right_is_needed(cluster: &Cluster) -> anyhow::Result<()> {
+    // A plan for which everything has to be read: a bundle in a ConfigMap, and a definition that was there before.
+    bounded(cluster, "less", "within-bounds").await?;
+    let edit = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "edit", "namespace": "less"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "less"}]});
+    cluster.root.apply(&edit).await?;
+    let csv = json!({"apiVersion": V1ALPHA1, "kind": "ClusterServiceVersion", "metadata": {"name": "x.v1"},
+        "spec": {"customresourcedefinitions": {"owned": [{"name": "subscriptions.operators.coreos.com"}]}}});
+    let bundle = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "less", "namespace": "olm"}, "data": {"csv.json": csv.to_string()}});
+    cluster.root.apply(&bundle).await?;
+    let plan = hostile::plan(
+        cluster,
+        "less",
+        vec![hostile::step("ClusterServiceVersion", "x.v1", &hostile::unpacked("less"))],
+    )
+    .await?;
+    let rules = program::rules()?;
+    println!("   {} rules", rules.len());
+    for number in 0..rules.len() {
+        let resource = rules[number]["resources"][0].as_str().unwrap_or_default();
+        let said = program::without(cluster, number, resource).await?;
+        ensure!(said.contains("forbidden") && said.contains(resource), "without {resource}: {said}");
+        // What the last one has said is no news to the next one.
+        cluster.root.patch(&plan, &json!({"metadata": {"annotations": {WAITS: null}}})).await?;
+    }
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::gate::{self, V1ALPHA1};
 use crate::program;
 
 /// A plan with these steps, for which a Subscription waits.
-async fn plan(cluster: &Cluster, namespace: &str, steps: Vec<Value>) -> anyhow::Result<Key> {
+pub(crate) async fn plan(cluster: &Cluster, namespace: &str, steps: Vec<Value>) -> anyhow::Result<Key> {
     let plan = json!({"apiVersion": V1ALPHA1, "kind": "InstallPlan", "metadata": {"name": "install-x", "namespace": namespace},
         "spec": {"approval": "Manual", "approved": false, "clusterServiceVersionNames": ["x.v1"]}});
     let created = cluster.root.create(&plan).await?;
@@ -31,13 +31,13 @@ async fn plan(cluster: &Cluster, namespace: &str, steps: Vec<Value>) -> anyhow::
     Ok(key)
 }
 
-fn step(kind: &str, name: &str, manifest: &str) -> Value {
+pub(crate) fn step(kind: &str, name: &str, manifest: &str) -> Value {
     json!({"resolving": "x.v1", "status": "Unknown", "resource": {"group": "operators.coreos.com", "version": "v1alpha1", "kind": kind,
         "name": name, "sourceName": "s", "sourceNamespace": "olm", "manifest": manifest}})
 }
 
 /// A manifest that is in a ConfigMap.
-fn unpacked(name: &str) -> String {
+pub(crate) fn unpacked(name: &str) -> String {
     json!({"kind": "ConfigMap", "name": name, "namespace": "olm", "catalogSourceName": "s", "catalogSourceNamespace": "olm", "replaces": "", "properties": ""})
         .to_string()
 }
@@ -95,6 +95,10 @@ async fn superseded(cluster: &Cluster) -> anyhow::Result<()> {
     let place = format!("{}/status", cluster.root.path(&Key::of(&old))?);
     cluster.root.send(Method::PATCH, &place, Some(&status)).await?.ok(&place)?;
     let live = plan(cluster, namespace, vec![step("ClusterServiceVersion", "x.v1", &csv)]).await?;
+    // An approval of a plan that has changed since is refused, and the plan is judged again.
+    let stale = json!({"metadata": {"resourceVersion": "1"}, "spec": {"approved": true}});
+    let answer = cluster.root.send(Method::PATCH, &cluster.root.path(&live)?, Some(&stale)).await?;
+    ensure!(answer.code == 409, "{} {}", answer.code, answer.message());
     gate::approved(cluster, &live).await?;
     let old = cluster.root.get(&Key::of(&old)).await?.unwrap_or_default();
     ensure!(old["spec"]["approved"] == false, "{old:#}");

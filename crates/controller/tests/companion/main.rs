@@ -40,6 +40,7 @@ async fn run(wanted: &[String]) -> anyhow::Result<()> {
     case!("scope: bad input is refused and widens nothing", scope::bad_input(&cluster));
     case!("scope: watches stream, and little time is added", scope::streams(&cluster));
     case!("gate: broken and hostile plans wait, and people are told", hostile::plans_wait(&cluster));
+    case!("gate: each of its rights is needed", gate::each_right_is_needed(&cluster));
     if is_wanted("gate") {
         if OlmV0::is_there()? {
             let world = v0::World::start(&cluster).await?;

@@ -65,6 +65,49 @@ pub(crate) async fn gate(cluster: &Cluster, name: &str) -> anyhow::Result<Gate> 
     Ok(Gate { process, probes })
 }
 
+/// Every rule that the gate has.
+pub(crate) fn rules() -> anyhow::Result<Vec<Value>> {
+    let objects = printed(Command::new(PROGRAM).args(["rbac", "--namespace", NAMESPACE]))?;
+    let rules = objects.iter().filter_map(|object| object["rules"].as_array()).flatten();
+    Ok(rules.cloned().collect())
+}
+
+/// Runs a gate without one of its rules until it says that it misses it; gives what it said.
+pub(crate) async fn without(cluster: &Cluster, number: usize, resource: &str) -> anyhow::Result<String> {
+    let name = format!("gate-less-{number}");
+    cluster.namespace(&name).await?;
+    let mut rule = 0;
+    for mut object in printed(Command::new(PROGRAM).args(["rbac", "--namespace", &name]))? {
+        if let Some(rules) = object["rules"].as_array_mut() {
+            rules.retain(|_| {
+                rule += 1;
+                rule != number + 1
+            });
+        }
+        if object["metadata"]["namespace"] != *name {
+            // What is the cluster's is shared with others: under a name of its own.
+            let own =
+                |value: &mut Value| *value = Value::String(format!("{name}-{}", value.as_str().unwrap_or_default()));
+            own(&mut object["metadata"]["name"]);
+            if !object["roleRef"].is_null() {
+                own(&mut object["roleRef"]["name"]);
+            }
+        }
+        cluster.root.apply(&object).await?;
+    }
+    let kubeconfig = cluster.directory().join(format!("{name}.kubeconfig"));
+    cluster.plane().kubeconfig_of(&cluster.root, &name, ACCOUNT, &kubeconfig).await?;
+    let log = cluster.directory().join(format!("{name}.log"));
+    let mut command = Command::new(PROGRAM);
+    command.args(["gate", "--probes", "127.0.0.1:0", "--lease-duration", "3", "--lease-namespace", &name]);
+    command.env("KUBECONFIG", &kubeconfig);
+    let mut process = Process::start(&name, &command, &log)?;
+    let said = || std::fs::read_to_string(&log).unwrap_or_default();
+    process.wait(PATIENCE, || {
+        said().lines().find(|line| line.contains("forbidden") && line.contains(resource)).map(str::to_owned)
+    })
+}
+
 impl Gate {
     /// Waits until this replica acts.
     pub(crate) fn acts(&mut self) -> anyhow::Result<()> {
