@@ -93,6 +93,11 @@ impl<'k> World<'k> {
         self.host.lock().await.take();
     }
 
+    /// The API server crashes, and comes back.
+    pub(crate) fn restart(&self) -> anyhow::Result<()> {
+        self.plane.restart()
+    }
+
     /// A new namespace.
     pub(crate) async fn namespace(&self) -> anyhow::Result<String> {
         let name = format!("team-{}", self.namespaces.fetch_add(1, Ordering::Relaxed));
