@@ -18,9 +18,20 @@ use test_plane::audit::Event;
 use crate::Arguments;
 use crate::derive;
 use crate::report::Report;
+use crate::writes::{Writers, section};
 
 /// Who writes everything.
 pub(crate) const OLM: &str = "system:serviceaccount:olmv1-system:operator-controller-controller-manager";
+
+const WRITERS: Writers = Writers {
+    title: "OLM v1.11",
+    called: |user| match user {
+        OLM => Some("operator-controller"),
+        "system:serviceaccount:olmv1-system:catalogd-controller-manager" => Some("catalogd"),
+        "system:serviceaccount:kube-system:generic-garbage-collector" => Some("the garbage collector"),
+        _ => None,
+    },
+};
 
 /// What OLM v1 keeps for itself, whatever becomes of an extension.
 const BOOKKEEPING: [&str; 6] = [
@@ -41,7 +52,7 @@ pub(crate) struct World {
 }
 
 /// Runs everything in one cluster.
-pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::Result<()> {
+pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::Result<String> {
     let corpus = Corpus::read()?.context("there is no ../shared/corpus, and so no real operator")?;
     let cluster = Cluster::start("deprecated").await?;
     let mut packages = operators::all();
@@ -65,8 +76,9 @@ pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::R
         refusals => report.failed("OLM v1 is refused nothing but what was meant to be", &refusals.join("\n")),
     }
     report.say(format!("OLM v1: {}", world.cluster.reviews()?));
+    let written = section(&WRITERS, &world.cluster.audit.events()?);
     drop((olm, policy, by_account));
-    Ok(())
+    Ok(written)
 }
 
 impl World {
