@@ -28,7 +28,7 @@ const OLM_V1: &str = "system:serviceaccount:olmv1-system:operator-controller-con
 /// How often a race is run.
 const RACES: usize = 20;
 
-const CASES: [Case; 23] = [
+const CASES: [Case; 24] = [
     ("a refusal reaches the person at kubectl in full", |w| refusal_in_kubectl(w).boxed_local()),
     ("a warning is printed by kubectl", |w| warning_in_kubectl(w).boxed_local()),
     ("a refusal has code 403", |w| code(w).boxed_local()),
@@ -54,6 +54,9 @@ const CASES: [Case; 23] = [
         "without one of its rights the policy server refuses, and says which look-up failed; given back it goes on",
         |w| without_a_right(w).boxed_local(),
     ),
+    ("the audit scanner, with the RBAC that is shipped for it, reports what has come to exceed its account", |w| {
+        scanned(w).boxed_local()
+    }),
     ("after a restart of the API server everything is judged as before", |w| restarted(w).boxed_local()),
     ("while look-ups fail an administrator restores the RBAC of the policy server", |w| way_back(w).boxed_local()),
     ("with the webhook down what it judges is refused, the rest goes on, and it recovers", |w| down(w).boxed_local()),
@@ -510,6 +513,26 @@ async fn without_a_right(world: &World<'_>) -> anyhow::Result<Said> {
     holds(&message, &["look-up", "Role"])?;
     world.eventually("it goes on", async || world.judged(&object, "?dryRun=All").await).await?;
     Ok(message.lines().next().map(str::to_owned))
+}
+
+async fn scanned(world: &World<'_>) -> anyhow::Result<Said> {
+    let team = world.team(&PODS).await?;
+    admitted(world.judged(&csv(&team, "drifted.v1.0.0", &PODS), "").await?)?;
+    let healthy = world.audit(&team).await?;
+    ensure!(
+        healthy.iter().any(|(what, _)| what == "ClusterServiceVersion drifted.v1.0.0"),
+        "the operator was not audited: {healthy:?}"
+    );
+    ensure!(healthy.iter().all(|(_, failed)| failed.is_none()), "a failure where there is none: {healthy:?}");
+    take_everything(world, &team).await?;
+    let drifted = world.audit(&team).await?;
+    let failed: Vec<&(String, Option<String>)> = drifted.iter().filter(|(_, failed)| failed.is_some()).collect();
+    let [(what, Some(message))] = failed[..] else {
+        anyhow::bail!("not the one failure that is expected: {drifted:?}")
+    };
+    ensure!(what == "ClusterServiceVersion drifted.v1.0.0", "{what}: {message}");
+    holds(message, &["asks for more than ServiceAccount", "resources: [pods]"])?;
+    Ok(Some(format!("{} objects of a namespace", drifted.len())))
 }
 
 async fn restarted(world: &World<'_>) -> anyhow::Result<Said> {

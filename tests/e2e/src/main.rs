@@ -20,6 +20,7 @@ mod measure;
 mod registration;
 mod replay;
 mod report;
+mod scanner;
 mod scenario;
 mod serve;
 mod state;

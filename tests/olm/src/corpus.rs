@@ -63,8 +63,8 @@ impl Corpus {
                 }
             }
             None => {
-                bundle.csv["metadata"]["name"] = json!(format!("{name}.v0.0.1-before"));
-                bundle.csv["spec"]["version"] = json!("0.0.1");
+                bundle.csv["metadata"]["name"] = json!(format!("{name}.v0.0.0-before"));
+                bundle.csv["spec"]["version"] = json!("0.0.0-before");
             }
         }
         bundle
