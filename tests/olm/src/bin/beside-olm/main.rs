@@ -16,9 +16,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::report::Report;
 
-const USAGE: &str = "beside-olm PROGRAM [v0 | v1] [BEGINNING] [--all] [--writes=FILE]
+const USAGE: &str = "beside-olm PROGRAM [v0 | v1 | v1.10] [BEGINNING] [--all] [--writes=FILE]
 
-PROGRAM is operator-bounds, which derives the RBAC. Without a part, both run. With a BEGINNING only the cases whose sentence
+PROGRAM is operator-bounds, which derives the RBAC. Without a part, the first two run, with --all the third too. With a BEGINNING only the cases whose sentence
 begins like this. With --all every real operator, and not a sample. With --writes a page of what OLM wrote.";
 
 /// What is asked for.
@@ -88,6 +88,13 @@ async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::Result<()> {
             sections.push(v1::run(arguments, report).await?);
         } else {
             test_parts::not_run("nothing was tried beside OLM v1: it is not there");
+        }
+    }
+    if wanted("v1.10") && (arguments.all || arguments.part.is_some()) {
+        if OlmV1::is_there(Some(v1::early::VERSION))? {
+            v1::early::run(arguments, report).await?;
+        } else {
+            test_parts::not_run("nothing was tried beside OLM v1.10: it is not there");
         }
     }
     arguments.writes.as_ref().map_or(Ok(()), |path| writes::write(path, &sections))

@@ -1,6 +1,7 @@
 //! OLM v1 beside the policy: `bound: synthetic` as it is shipped, then `bound: serviceAccount`.
 
 mod accounts;
+pub(crate) mod early;
 mod extensions;
 mod hooks;
 mod operators;
@@ -60,7 +61,7 @@ pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::R
         packages.push(Package::new(name, vec![corpus.newest(name)?]));
     }
     let olm = OlmV1::start(&cluster, &packages, Started::default()).await?;
-    let world = World { cluster, program: arguments.program.clone(), packages, refusing: Mutex::default() };
+    let world = World::new(cluster, arguments.program.clone(), packages);
     extensions::before(&world).await?;
     let policy = Policy::load(&world.cluster, &["olm-v1.yaml"]).await?;
     policy.enforce(&world.cluster).await?;
@@ -82,6 +83,10 @@ pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::R
 }
 
 impl World {
+    fn new(cluster: Cluster, program: PathBuf, packages: Vec<Package>) -> Self {
+        World { cluster, program, packages, refusing: Mutex::default() }
+    }
+
     pub(crate) fn bundle(&self, package: &str, version: usize) -> anyhow::Result<&Bundle> {
         let found = self.packages.iter().find(|other| other.name() == package);
         found
@@ -110,15 +115,12 @@ impl World {
         derive::derive(&self.program, bundle, &["--for", "synthetic", name, "--namespace", &namespace])
     }
 
-    /// What `derive` prints for an account in the namespace of an extension.
-    pub(crate) fn derived_for_account(&self, name: &str, account: &str, bundle: &Bundle) -> anyhow::Result<Vec<Value>> {
+    /// What `derive` prints for the account `installer` in the namespace of an extension.
+    pub(crate) fn derived_for(&self, name: &str, bundle: &Bundle, more: &[&str]) -> anyhow::Result<Vec<Value>> {
         let namespace = format!("ns-{name}");
-        let account = format!("{namespace}/{account}");
-        derive::derive(
-            &self.program,
-            bundle,
-            &["--olm", "v1", "--for", "serviceaccount", &account, "--namespace", &namespace],
-        )
+        let account = format!("{namespace}/installer");
+        let arguments = ["--olm", "v1", "--for", "serviceaccount", &account, "--namespace", &namespace];
+        derive::derive(&self.program, bundle, &[&arguments, more].concat())
     }
 
     pub(crate) async fn apply(&self, objects: &[Value]) -> anyhow::Result<()> {
