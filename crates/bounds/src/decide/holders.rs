@@ -220,6 +220,12 @@ impl Bound {
         Bound { subject: subject.clone().into_owned(), scope: scope.clone() }
     }
 
+    /// Where the binding holds.
+    #[must_use]
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
     /// The account that it names, as ServiceAccount or as User.
     #[must_use]
     pub fn account(&self) -> Option<(&str, &str)> {
@@ -230,6 +236,13 @@ impl Bound {
     #[must_use]
     pub fn names(&self, namespace: &str, account: &str) -> bool {
         Identity::service_account(namespace, account).named_by(&self.subject, self.scope.namespace())
+    }
+
+    /// Whether it names all accounts of this namespace, and no others.
+    #[must_use]
+    pub fn is_all_of(&self, namespace: &str) -> bool {
+        let group = self.subject.name.strip_prefix("system:serviceaccounts:");
+        self.subject.kind == "Group" && group == Some(namespace)
     }
 
     /// Whether it names any account of this namespace, in whichever way.
