@@ -33,8 +33,8 @@ pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::R
     let corpus = Corpus::read()?.context("there is no ../shared/corpus, and so no real operator")?;
     let cluster = Cluster::start("none").await?;
     let mut packages: Vec<Package> = operators::all();
-    for name in healthy::OPERATORS.iter().chain(&real::operators(arguments.all)) {
-        packages.push(corpus.package(name.0)?);
+    for name in healthy::OPERATORS.iter().map(|(name, _)| *name).chain(real::operators(arguments.all)) {
+        packages.push(corpus.package(name)?);
     }
     let olm = OlmV0::start(&cluster, &packages).await?;
     let policy = Policy::load(&cluster, &["olm-v0.yaml"]).await?;
