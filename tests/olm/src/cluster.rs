@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_parts::Watchdog;
 use test_plane::api::{Api, Key};
 use test_plane::audit::{AuditLog, Detail, Event};
 use test_plane::{Plane, eventually};
@@ -31,6 +32,7 @@ impl Cluster {
     /// With OLM v0's definitions, and those of OLM v1 as in `plane up --olm-v1`.
     pub async fn start(olm_v1: &str) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("operator-bounds-olm-").tempdir()?;
+        Watchdog::get()?.remove(directory.path())?;
         let audit = AuditLog::new(directory.path(), Detail::Objects)?;
         let [policy, log] = audit.arguments();
         let plane = Plane::start(&[&format!("--olm-v1={olm_v1}"), &policy, &log])?;
