@@ -23,6 +23,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_parts::not_run;
 
 /// The project's own directory, whichever package of it asks.
 pub(crate) fn root() -> &'static Path {
@@ -38,7 +39,7 @@ pub(crate) fn shared(name: &str, variable: &str) -> Option<PathBuf> {
     let directory = env::var_os(variable).map_or(beside, PathBuf::from);
     let directory = directory.is_dir().then_some(directory);
     if directory.is_none() {
-        say(&format!("NOT RUN: there is no ../shared/{name}; put it there, or say where it is with {variable}"));
+        not_run(&format!("there is no ../shared/{name}; put it there, or say where it is with {variable}"));
     }
     directory
 }
@@ -121,7 +122,7 @@ impl Oracle {
             Ok(built) => String::from_utf8_lossy(&built.stderr).into_owned(),
             Err(error) => format!("go: {error}"),
         };
-        say(&format!("NOT RUN: Kubernetes' own Go code was not asked, tests/oracle cannot be built: {reason}"));
+        not_run(&format!("Kubernetes' own Go code was not asked, tests/oracle cannot be built: {reason}"));
         None
     }
 

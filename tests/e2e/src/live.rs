@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::host::Kind;
+use crate::registration::PATIENCE;
 use crate::report::Report;
 use crate::world::{
     PODS, RBAC_V1, WRITERS, World, account, binding, cluster_role, csv, group, operator_group, role, rules, tenant,
@@ -17,6 +18,7 @@ use crate::world::{
 };
 use test_parts::root;
 use test_plane::api::{Answer, Key, Sender};
+use test_plane::eventually;
 
 /// What a case says besides that it holds: a figure.
 type Said = Option<String>;
@@ -26,7 +28,7 @@ const OLM_V1: &str = "system:serviceaccount:olmv1-system:operator-controller-con
 /// How often a race is run.
 const RACES: usize = 20;
 
-const CASES: [Case; 21] = [
+const CASES: [Case; 24] = [
     ("a refusal reaches the person at kubectl in full", |w| refusal_in_kubectl(w).boxed_local()),
     ("a warning is printed by kubectl", |w| warning_in_kubectl(w).boxed_local()),
     ("a refusal has code 403", |w| code(w).boxed_local()),
@@ -48,6 +50,14 @@ const CASES: [Case; 21] = [
     ("a Helm hook of OLM v1, and what it would delete for nobody, are refused", |w| hooks(w).boxed_local()),
     ("the strip registration takes the field out, and says so", |w| strip(w).boxed_local()),
     ("a namespace with operators goes away when it is deleted", |w| deletion(w).boxed_local()),
+    (
+        "without one of its rights the policy server refuses, and says which look-up failed; given back it goes on",
+        |w| without_a_right(w).boxed_local(),
+    ),
+    ("the audit scanner, with the RBAC that is shipped for it, reports what has come to exceed its account", |w| {
+        scanned(w).boxed_local()
+    }),
+    ("after a restart of the API server everything is judged as before", |w| restarted(w).boxed_local()),
     ("while look-ups fail an administrator restores the RBAC of the policy server", |w| way_back(w).boxed_local()),
     ("with the webhook down what it judges is refused, the rest goes on, and it recovers", |w| down(w).boxed_local()),
 ];
@@ -481,6 +491,68 @@ async fn deletion(world: &World<'_>) -> anyhow::Result<Said> {
         })
         .await?;
     Ok(Some(format!("after {:.1} s", time.as_secs_f64())))
+}
+
+async fn without_a_right(world: &World<'_>) -> anyhow::Result<Said> {
+    let team = world.team(&PODS).await?;
+    let key = Key::of(&cluster_role("operator-bounds-policy-server", &json!([])));
+    let shipped = world.api.get(&key).await?.context("the policy server has no ClusterRole")?;
+    let rules = shipped["rules"].as_array().into_iter().flatten();
+    let fewer: Vec<&Value> = rules.filter(|rule| rule["resources"] != json!(["clusterroles", "roles"])).collect();
+    world.api.patch(&key, &json!({"rules": fewer})).await?;
+    let object = csv(&team, "some.v1.0.0", &PODS);
+    let noticed = world.eventually("the right is missed", async || {
+        Ok(match world.judged(&object, "?dryRun=All").await? {
+            Ok(()) => Err("it is admitted".to_owned()),
+            Err(message) => Ok(message),
+        })
+    });
+    let message = noticed.await;
+    world.api.patch(&key, &json!({"rules": shipped["rules"]})).await?;
+    let (message, _) = message?;
+    holds(&message, &["look-up", "Role"])?;
+    world.eventually("it goes on", async || world.judged(&object, "?dryRun=All").await).await?;
+    Ok(message.lines().next().map(str::to_owned))
+}
+
+async fn scanned(world: &World<'_>) -> anyhow::Result<Said> {
+    let team = world.team(&PODS).await?;
+    admitted(world.judged(&csv(&team, "drifted.v1.0.0", &PODS), "").await?)?;
+    let healthy = world.audit(&team).await?;
+    ensure!(
+        healthy.iter().any(|(what, _)| what == "ClusterServiceVersion drifted.v1.0.0"),
+        "the operator was not audited: {healthy:?}"
+    );
+    ensure!(healthy.iter().all(|(_, failed)| failed.is_none()), "a failure where there is none: {healthy:?}");
+    take_everything(world, &team).await?;
+    let drifted = world.audit(&team).await?;
+    let failed: Vec<&(String, Option<String>)> = drifted.iter().filter(|(_, failed)| failed.is_some()).collect();
+    let [(what, Some(message))] = failed[..] else {
+        anyhow::bail!("not the one failure that is expected: {drifted:?}")
+    };
+    ensure!(what == "ClusterServiceVersion drifted.v1.0.0", "{what}: {message}");
+    holds(message, &["asks for more than ServiceAccount", "resources: [pods]"])?;
+    Ok(Some(format!("{} objects of a namespace", drifted.len())))
+}
+
+async fn restarted(world: &World<'_>) -> anyhow::Result<Said> {
+    let team = world.team(&PODS).await?;
+    world.restart()?;
+    let (within, beyond) = (csv(&team, "within.v1.0.0", &PODS), csv(&team, "beyond.v1.0.0", &["secrets"]));
+    // Connections break, and webhooks may not be known yet: neither is a verdict.
+    let (_, took) = eventually("it is asked again", PATIENCE, async || {
+        Ok(match world.judged(&beyond, "?dryRun=All").await {
+            Ok(Err(message)) => Ok(message),
+            other => Err(format!("{other:?}")),
+        })
+    })
+    .await?;
+    admitted(world.judged(&within, "").await?)?;
+    refused(world.judged(&beyond, "").await?, &["resources: [secrets]"])?;
+    // The watches have come back as well: what is new is seen.
+    let other = world.team(&["secrets"]).await?;
+    admitted(world.judged(&csv(&other, "new.v1.0.0", &["secrets"]), "").await?)?;
+    Ok(Some(format!("judged again {took:.1?} after it was ready")))
 }
 
 async fn down(world: &World<'_>) -> anyhow::Result<Said> {

@@ -165,7 +165,12 @@ pub(crate) fn minimal_definition(owned: &Value) -> Value {
     let kind = owned["kind"].as_str().unwrap_or_default();
     let (plural, group) = name.split_once('.').unwrap_or((name, ""));
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name},
+    let mut metadata = json!({"name": name});
+    if group.ends_with("k8s.io") || group.ends_with("kubernetes.io") {
+        // Groups of Kubernetes itself are protected.
+        metadata["annotations"] = json!({"api-approved.kubernetes.io": "unapproved, for tests"});
+    }
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata,
         "spec": {"group": group, "scope": "Namespaced",
             "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase(), "listKind": format!("{kind}List")},
             "versions": [{"name": owned["version"], "served": true, "storage": true, "schema": schema}]}})

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_parts::Watchdog;
 use test_plane::api::{Api, Key};
 use test_plane::audit::{AuditLog, Detail, Event};
 use test_plane::{Plane, eventually};
@@ -31,6 +32,7 @@ impl Cluster {
     /// With OLM v0's definitions, and those of OLM v1 as in `plane up --olm-v1`.
     pub async fn start(olm_v1: &str) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("operator-bounds-olm-").tempdir()?;
+        Watchdog::get()?.remove(directory.path())?;
         let audit = AuditLog::new(directory.path(), Detail::Objects)?;
         let [policy, log] = audit.arguments();
         let plane = Plane::start(&[&format!("--olm-v1={olm_v1}"), &policy, &log])?;
@@ -93,7 +95,7 @@ impl Cluster {
     ) -> anyhow::Result<(Value, Duration)> {
         eventually(what, PATIENCE, async || {
             let object = self.root.get(key).await?.unwrap_or_default();
-            Ok(if holds(&object) { Ok(object) } else { Err(format!("{key} has the status {:#}", object["status"])) })
+            Ok(if holds(&object) { Ok(object) } else { Err(format!("{key} has the status {:#}", shown(&object))) })
         })
         .await
     }
@@ -120,6 +122,15 @@ impl Cluster {
         let events = self.audit.events()?.into_iter();
         Ok(events.filter(|event| event.message().contains("denied the request")).collect())
     }
+}
+
+/// The status as somebody can read it: the steps of an InstallPlan are manifests within manifests.
+fn shown(object: &Value) -> Value {
+    let mut status = object["status"].clone();
+    if let Some(fields) = status.as_object_mut() {
+        fields.remove("plan");
+    }
+    status
 }
 
 /// An object's place.

@@ -54,18 +54,15 @@ impl Corpus {
     fn before(&self, name: &str, newest: &Bundle) -> Bundle {
         let mut bundle = newest.clone();
         let known = self.versions.get(name).into_iter().flatten().rfind(|version| version["csv"] != newest.name());
-        match known {
-            Some(version) => {
-                bundle.csv["metadata"]["name"] = version["csv"].clone();
-                bundle.csv["spec"]["version"] = version["version"].clone();
-                for field in PERMISSIONS {
-                    bundle.csv["spec"]["install"]["spec"][field] = version[field].clone();
-                }
-            }
-            None => {
-                bundle.csv["metadata"]["name"] = json!(format!("{name}.v0.0.1-before"));
-                bundle.csv["spec"]["version"] = json!("0.0.1");
-            }
+        let Some(version) = known else {
+            bundle.csv["metadata"]["name"] = json!(format!("{name}.v0.0.0-before"));
+            bundle.csv["spec"]["version"] = json!("0.0.0-before");
+            return bundle;
+        };
+        bundle.csv["metadata"]["name"] = version["csv"].clone();
+        bundle.csv["spec"]["version"] = version["version"].clone();
+        for field in PERMISSIONS {
+            bundle.csv["spec"]["install"]["spec"][field] = version[field].clone();
         }
         bundle
     }

@@ -62,6 +62,11 @@ impl Policy {
         Ok(())
     }
 
+    /// Whether this server has answered for a registration. Another one may have done so before it.
+    fn was_asked(&self, registration: &str) -> bool {
+        self.server.process().said().contains(&format!("/validate/clusterwide-{registration}?"))
+    }
+
     /// The API server learns of a webhook a moment after it was configured. A request that does not exist for anybody else shows
     /// that it has: its answer is in the audit log with a verdict.
     async fn in_force(&self, cluster: &Cluster, registration: &str) -> anyhow::Result<()> {
@@ -73,7 +78,8 @@ impl Policy {
             let answer = cluster.admin.send(http::Method::POST, &path, Some(&probe)).await?;
             let events = cluster.audit.events()?;
             let event = events.iter().find(|event| event.audit_id == answer.audit_id);
-            let judged = event.is_some_and(|event| event.annotations.contains_key(&verdict));
+            let judged =
+                event.is_some_and(|event| event.annotations.contains_key(&verdict)) && self.was_asked(registration);
             Ok(if judged { Ok(()) } else { Err(format!("{} {}", answer.code, answer.message())) })
         });
         asked.await.map(drop)

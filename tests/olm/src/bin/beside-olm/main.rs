@@ -6,18 +6,20 @@ mod report;
 mod v0;
 mod v1;
 mod world;
+mod writes;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use test_olm::{OlmV0, OlmV1};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::report::Report;
 
-const USAGE: &str = "beside-olm PROGRAM [v0 | v1] [BEGINNING] [--all]
+const USAGE: &str = "beside-olm PROGRAM [v0 | v1 | v1.10] [BEGINNING] [--all] [--writes=FILE]
 
-PROGRAM is operator-bounds, which derives the RBAC. Without a part, both run. With a BEGINNING only the cases whose sentence
-begins like this. With --all every real operator, and not a sample.";
+PROGRAM is operator-bounds, which derives the RBAC. Without a part, the first two run, with --all the third too. With a BEGINNING only the cases whose sentence
+begins like this. With --all every real operator, and not a sample. With --writes a page of what OLM wrote.";
 
 /// What is asked for.
 pub(crate) struct Arguments {
@@ -25,6 +27,7 @@ pub(crate) struct Arguments {
     part: Option<String>,
     pub(crate) beginning: String,
     pub(crate) all: bool,
+    writes: Option<PathBuf>,
 }
 
 fn arguments() -> Option<Arguments> {
@@ -32,7 +35,9 @@ fn arguments() -> Option<Arguments> {
     let mut words = words.into_iter();
     let program = words.next()?.into();
     let (part, beginning) = (words.next(), words.next().unwrap_or_default());
-    Some(Arguments { program, part, beginning, all: flags.iter().any(|flag| flag == "--all") })
+    let all = flags.iter().any(|flag| flag == "--all");
+    let writes = flags.iter().find_map(|flag| flag.strip_prefix("--writes=")).map(PathBuf::from);
+    Some(Arguments { program, part, beginning, all, writes })
 }
 
 /// Whatever ends this, what was started is ended with it: all of it is dropped on the way out.
@@ -66,11 +71,31 @@ async fn report(arguments: &Arguments) -> anyhow::Result<Report> {
 
 async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::Result<()> {
     let wanted = |part: &str| arguments.part.as_deref().is_none_or(|wanted| wanted == part);
+    let mut sections = Vec::new();
+    if test_parts::find("policy-server")?.is_none() {
+        test_parts::not_run("nothing was tried beside the real OLM: there is no policy-server");
+        return Ok(());
+    }
     if wanted("v0") {
-        v0::run(arguments, report).await?;
+        if OlmV0::is_there()? {
+            sections.push(v0::run(arguments, report).await?);
+        } else {
+            test_parts::not_run("nothing was tried beside OLM v0: it is not there");
+        }
     }
     if wanted("v1") {
-        v1::run(arguments, report).await?;
+        if OlmV1::is_there(None)? {
+            sections.push(v1::run(arguments, report).await?);
+        } else {
+            test_parts::not_run("nothing was tried beside OLM v1: it is not there");
+        }
     }
-    Ok(())
+    if wanted("v1.10") && (arguments.all || arguments.part.is_some()) {
+        if OlmV1::is_there(Some(v1::early::VERSION))? {
+            v1::early::run(arguments, report).await?;
+        } else {
+            test_parts::not_run("nothing was tried beside OLM v1.10: it is not there");
+        }
+    }
+    arguments.writes.as_ref().map_or(Ok(()), |path| writes::write(path, &sections))
 }

@@ -12,17 +12,29 @@ use test_olm::{Cluster, Corpus, OlmV0, Package, Policy};
 use crate::Arguments;
 use crate::report::Report;
 use crate::world::World;
+use crate::writes::{Writers, section};
 
 /// Both controllers write with this account.
 pub(crate) const OLM: &str = "system:serviceaccount:olm:olm-operator-serviceaccount";
 
+/// Both controllers share one account; the accounts of groups end as [`test_olm::Group::account`] says.
+const WRITERS: Writers = Writers {
+    title: "OLM v0.46",
+    called: |user| match user {
+        OLM => Some("OLM's own account"),
+        "system:serviceaccount:kube-system:generic-garbage-collector" => Some("the garbage collector"),
+        account if account.ends_with("-installer") => Some("the account of the OperatorGroup"),
+        _ => None,
+    },
+};
+
 /// Runs everything: first what must not be refused, partly before the policy is there; then the rest.
-pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::Result<()> {
+pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::Result<String> {
     let corpus = Corpus::read()?.context("there is no ../shared/corpus, and so no real operator")?;
     let cluster = Cluster::start("none").await?;
     let mut packages: Vec<Package> = operators::all();
-    for name in healthy::OPERATORS.iter().chain(&real::operators(arguments.all)) {
-        packages.push(corpus.package(name.0)?);
+    for name in healthy::OPERATORS.iter().map(|(name, _)| *name).chain(real::operators(arguments.all)) {
+        packages.push(corpus.package(name)?);
     }
     let olm = OlmV0::start(&cluster, &packages).await?;
     let policy = Policy::load(&cluster, &["olm-v0.yaml"]).await?;
@@ -38,5 +50,6 @@ pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::R
         refusals => report.failed("nothing is refused but what was meant to be", &refusals.join("\n")),
     }
     report.say(format!("OLM v0: {}", world.cluster.reviews()?));
-    world.olm.check()
+    world.olm.check()?;
+    Ok(section(&WRITERS, &world.cluster.audit.events()?))
 }

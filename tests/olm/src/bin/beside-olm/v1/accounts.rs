@@ -19,6 +19,6 @@ async fn account_bounds(world: &World) -> anyhow::Result<Said> {
     world.apply(&[extension]).await?;
     OlmV1::retries(&world.cluster, ACCOUNTED, &["denied the request", "ServiceAccount ns-accounted/installer"]).await?;
     world.nothing_is_written_for(ACCOUNTED)?;
-    world.apply(&world.derived_for_account(ACCOUNTED, "installer", world.bundle(ACCOUNTED, 0)?)?).await?;
+    world.apply(&world.derived_for(ACCOUNTED, world.bundle(ACCOUNTED, 0)?, &[])?).await?;
     Ok(Some(format!("after the grant {:.1?}", OlmV1::installed(&world.cluster, ACCOUNTED, "1.0.0").await?)))
 }

@@ -40,7 +40,7 @@ async fn waits(world: &World) -> anyhow::Result<Said> {
     world.apply(&[hello, servus]).await?;
     for name in [HELLO, SERVUS] {
         let user = format!("olm:clusterextension:{name}");
-        OlmV1::retries(&world.cluster, name, &["denied the request", &user, "resources: [configmaps]"]).await?;
+        OlmV1::retries(&world.cluster, name, &["denied the request", &user, "configmaps"]).await?;
         world.nothing_is_written_for(name)?;
     }
     world.apply(&world.derived(HELLO, world.bundle(HELLO, 0)?)?).await?;

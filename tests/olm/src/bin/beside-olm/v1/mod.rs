@@ -1,6 +1,7 @@
 //! OLM v1 beside the policy: `bound: synthetic` as it is shipped, then `bound: serviceAccount`.
 
 mod accounts;
+pub(crate) mod early;
 mod extensions;
 mod hooks;
 mod operators;
@@ -18,9 +19,20 @@ use test_plane::audit::Event;
 use crate::Arguments;
 use crate::derive;
 use crate::report::Report;
+use crate::writes::{Writers, section};
 
 /// Who writes everything.
 pub(crate) const OLM: &str = "system:serviceaccount:olmv1-system:operator-controller-controller-manager";
+
+const WRITERS: Writers = Writers {
+    title: "OLM v1.11",
+    called: |user| match user {
+        OLM => Some("operator-controller"),
+        "system:serviceaccount:olmv1-system:catalogd-controller-manager" => Some("catalogd"),
+        "system:serviceaccount:kube-system:generic-garbage-collector" => Some("the garbage collector"),
+        _ => None,
+    },
+};
 
 /// What OLM v1 keeps for itself, whatever becomes of an extension.
 const BOOKKEEPING: [&str; 6] = [
@@ -41,7 +53,7 @@ pub(crate) struct World {
 }
 
 /// Runs everything in one cluster.
-pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::Result<()> {
+pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::Result<String> {
     let corpus = Corpus::read()?.context("there is no ../shared/corpus, and so no real operator")?;
     let cluster = Cluster::start("deprecated").await?;
     let mut packages = operators::all();
@@ -49,7 +61,7 @@ pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::R
         packages.push(Package::new(name, vec![corpus.newest(name)?]));
     }
     let olm = OlmV1::start(&cluster, &packages, Started::default()).await?;
-    let world = World { cluster, program: arguments.program.clone(), packages, refusing: Mutex::default() };
+    let world = World::new(cluster, arguments.program.clone(), packages);
     extensions::before(&world).await?;
     let policy = Policy::load(&world.cluster, &["olm-v1.yaml"]).await?;
     policy.enforce(&world.cluster).await?;
@@ -65,11 +77,16 @@ pub(crate) async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::R
         refusals => report.failed("OLM v1 is refused nothing but what was meant to be", &refusals.join("\n")),
     }
     report.say(format!("OLM v1: {}", world.cluster.reviews()?));
+    let written = section(&WRITERS, &world.cluster.audit.events()?);
     drop((olm, policy, by_account));
-    Ok(())
+    Ok(written)
 }
 
 impl World {
+    fn new(cluster: Cluster, program: PathBuf, packages: Vec<Package>) -> Self {
+        World { cluster, program, packages, refusing: Mutex::default() }
+    }
+
     pub(crate) fn bundle(&self, package: &str, version: usize) -> anyhow::Result<&Bundle> {
         let found = self.packages.iter().find(|other| other.name() == package);
         found
@@ -98,15 +115,12 @@ impl World {
         derive::derive(&self.program, bundle, &["--for", "synthetic", name, "--namespace", &namespace])
     }
 
-    /// What `derive` prints for an account in the namespace of an extension.
-    pub(crate) fn derived_for_account(&self, name: &str, account: &str, bundle: &Bundle) -> anyhow::Result<Vec<Value>> {
+    /// What `derive` prints for the account `installer` in the namespace of an extension.
+    pub(crate) fn derived_for(&self, name: &str, bundle: &Bundle, more: &[&str]) -> anyhow::Result<Vec<Value>> {
         let namespace = format!("ns-{name}");
-        let account = format!("{namespace}/{account}");
-        derive::derive(
-            &self.program,
-            bundle,
-            &["--olm", "v1", "--for", "serviceaccount", &account, "--namespace", &namespace],
-        )
+        let account = format!("{namespace}/installer");
+        let arguments = ["--olm", "v1", "--for", "serviceaccount", &account, "--namespace", &namespace];
+        derive::derive(&self.program, bundle, &[&arguments, more].concat())
     }
 
     pub(crate) async fn apply(&self, objects: &[Value]) -> anyhow::Result<()> {
