@@ -67,6 +67,8 @@ pub struct LookupError(Box<Failed>);
 struct Failed {
     lookup: String,
     answer: String,
+    /// It was not asked at all: it would have been one too many.
+    is_over_limit: bool,
 }
 
 impl LookupError {
@@ -74,13 +76,27 @@ impl LookupError {
     #[must_use]
     #[inline(never)]
     pub fn new(lookup: &dyn fmt::Display, answer: impl Into<String>) -> Self {
-        LookupError(Box::new(Failed { lookup: lookup.to_string(), answer: answer.into() }))
+        LookupError(Box::new(Failed { lookup: lookup.to_string(), answer: answer.into(), is_over_limit: false }))
+    }
+
+    /// This look-up, or what came of it, is more than one verdict may cost.
+    #[must_use]
+    pub fn over_limit(lookup: &dyn fmt::Display, why: String) -> Self {
+        LookupError(Box::new(Failed { lookup: lookup.to_string(), answer: why, is_over_limit: true }))
+    }
+
+    /// Whether this would have cost too much: trying again does not help.
+    #[must_use]
+    pub fn is_over_limit(&self) -> bool {
+        self.0.is_over_limit
     }
 
     /// The same, with what it was for.
     #[must_use]
     pub fn because(&self, why: &str) -> Self {
-        LookupError::new(&self.lookup(), format!("{} ({why})", self.reason()))
+        let mut failed = self.0.clone();
+        failed.answer = format!("{} ({why})", self.reason());
+        LookupError(failed)
     }
 
     /// Which look-up, in words: `list of OperatorGroups`.

@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 
 use crate::cluster::{CLUSTER_SERVICE_VERSIONS, Get};
-use crate::decide::authority::{MAX_PERMISSIONS, within};
+use crate::decide::authority::expandable;
 use crate::decide::context::Context;
 use crate::decide::demand::{self, Demand};
 use crate::decide::holders::{Held, Holder};
@@ -14,7 +14,7 @@ use crate::olm::csv::ClusterServiceVersion;
 use crate::olm::group::Targets;
 use crate::rbac::covers::Index;
 use crate::rbac::role::Rules;
-use crate::rbac::rule::{Atom, Rule, atom_count};
+use crate::rbac::rule::{Atom, Rule};
 use crate::rbac::scope::Scope;
 use crate::rbac::subject::Identity;
 
@@ -84,7 +84,7 @@ pub fn demands<'r>(cx: &Context<'_>, operator: &Operator<'_>, accounts: &[Holder
         let Some((namespace, account_name)) = account.identity.as_service_account() else { continue };
         for held in &account.held {
             let Some(rules) = cx.lookups.role(&held.role)? else { continue };
-            within(atom_count(&rules), MAX_PERMISSIONS)?;
+            expandable(&rules)?;
             let binding = &held.binding;
             let counted = if is_operator_condition(held, &rules) {
                 None

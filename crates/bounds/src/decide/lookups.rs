@@ -195,8 +195,12 @@ impl<'c> Lookups<'c> {
         let resource = if key.namespace.is_some() { ROLES } else { CLUSTER_ROLES };
         let get = Get { resource, namespace: key.namespace.as_deref(), name: &key.name };
         if self.roles.len() >= MAX_ROLES {
-            let reason = format!("more than {MAX_ROLES} roles would have to be looked up for this verdict");
-            return Err(failed(&get, &reason));
+            return Err(LookupError::over_limit(
+                &get,
+                format!(
+                    "more than {MAX_ROLES} roles are bound where this is judged, and no more are looked up for one verdict"
+                ),
+            ));
         }
         let role = match self.get(get.resource, get.namespace, get.name)? {
             None => None,
@@ -207,7 +211,7 @@ impl<'c> Lookups<'c> {
                 self.role_bytes.set(self.role_bytes.get() + rules.len());
                 if self.role_bytes.get() > MAX_ROLE_BYTES {
                     let reason = format!("the roles for this verdict exceed {MAX_ROLE_BYTES} bytes in total");
-                    return Err(failed(&get, &reason));
+                    return Err(LookupError::over_limit(&get, reason));
                 }
                 let rules: Vec<Rule<'_>> = parse(rules.as_bytes(), &get)?;
                 Some(Role {

@@ -36,7 +36,7 @@ pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &[&str
     tail.push_str(&next.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n"));
     // Room for the line that counts the rest.
     let budget = MAX_MESSAGE.saturating_sub(clip(&mut tail, MAX_MESSAGE / 2) + 80);
-    clip(&mut text, budget / 2);
+    let heading_length = clip(&mut text, budget / 2);
     let mut left_out = 0;
     for (scope, rules) in excess {
         let mut block = format!("  {}\n", clean(&scope.to_string()));
@@ -44,7 +44,14 @@ pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &[&str
             let line = format!("    {rule}\n");
             // What follows is only counted: there may be tens of thousands.
             if left_out > 0 || text.len() + block.len() + line.len() > budget {
-                left_out += rules.len() - number;
+                let shown = usize::from(text.len() == heading_length);
+                if shown == 1 {
+                    // A single rule may be longer than everything: then its beginning says what it is about.
+                    block.push_str(&line);
+                    clip(&mut block, budget.saturating_sub(text.len()));
+                    text.push_str(&block);
+                }
+                left_out += rules.len() - number - shown;
                 break;
             }
             text.push_str(&block);
@@ -244,7 +251,9 @@ mod tests {
         let list: Vec<&str> = resources.iter().map(String::as_str).collect();
         let all = Excess::from([(Scope::Cluster, Rc::from([Rule::on(&[""], &list, &["get"])]))]);
         let text = excess("heading", &all, &[], &["next"]);
-        assert_eq!(text, "heading:\n  … and 1 more rule\nnext");
+        assert!(text.starts_with("heading:\n  cluster-wide\n    apiGroups: [\"\"]  resources: [resource-0000, "), "{text}");
+        assert!(text.contains(" … (and ") && text.ends_with(" bytes more)\nnext"), "{text}");
+        assert!(text.len() <= MAX_MESSAGE, "{}", text.len());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::review::Review;
 use crate::admission::Operation;
+use crate::decide::message::shell;
 use crate::decide::verdict::{Admitted, Reason, Refusal};
 use crate::olm::meta::Meta;
 use crate::olm::release::{self, Release};
@@ -42,7 +43,7 @@ pub(super) fn judge(cx: &Review<'_>, written: &Written<'_>) -> Result<Option<Adm
     if let Some(metadata) = written.new.as_ref().filter(is_hook)
         && !(is_own == Own::Unchanged && was_hook)
     {
-        return Err(hook(cx, metadata));
+        return Err(hook(cx, metadata, was_hook));
     }
     match is_own {
         Own::Release => release(cx).map(Some),
@@ -149,14 +150,26 @@ fn release(cx: &Review<'_>) -> Result<Admitted, Refusal> {
     }
 }
 
-fn hook(cx: &Review<'_>, metadata: &Meta<'_>) -> Refusal {
+fn hook(cx: &Review<'_>, metadata: &Meta<'_>, was_hook: bool) -> Refusal {
     let events = metadata.annotations.hook.as_deref().unwrap_or_default();
+    let name = metadata.display_name();
+    let added = if was_hook {
+        let (kind, namespace) = (&cx.request.kind.kind, cx.request.in_namespace());
+        let namespace = namespace.map(|name| format!(" --namespace {}", shell(name))).unwrap_or_default();
+        format!(
+            " If somebody else added it to the object, remove it: kubectl annotate {}{namespace} {} helm.sh/hook-",
+            kind.to_lowercase(),
+            shell(&name)
+        )
+    } else {
+        String::new()
+    };
     Refusal::forbidden(
         Reason::HelmHook,
         format!(
             "{} is a Helm hook (annotation helm.sh/hook: {events:?}): OLM writes hooks with its own rights and \
-             without its labels, so nothing would bound it. Ask the bundle's author to remove the annotation.",
-            describe(cx, &metadata.display_name())
+             without its labels, so nothing would bound it. Ask the bundle's author to remove the annotation.{added}",
+            describe(cx, &name)
         ),
     )
 }

@@ -14,10 +14,12 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
         return Ok(Admitted("not-judged"));
     }
     let object: MetaOnly<'_> = read_new(cx)?;
-    // Labels and owners lead from an object to its extension: who changes them chooses what bounds it.
+    // Labels and owners lead from an object to its extension: who changes them chooses what bounds it. By its annotations OLM's
+    // own set would look like one that a bundle brings.
     let old: Option<MetaOnly<'_>> = read_old(cx)?;
     let same_owner = old.is_some_and(|old| {
         old.metadata.labels == object.metadata.labels
+            && old.metadata.annotations == object.metadata.annotations
             && old.metadata.owner_references == object.metadata.owner_references
     });
     if same_owner && same_spec(cx)? {

@@ -161,6 +161,6 @@ mod tests {
         let map = serde_json::json!({"data": {"a.yaml": long, "b.yaml": long}});
         let bundle = read(map.to_string().as_bytes(), &|_| true, &mut Budget::default()).unwrap();
         assert_eq!(bundle.manifests.len(), 1);
-        assert!(bundle.unreadable[0].contains("more than is read"), "{:?}", bundle.unreadable);
+        assert!(bundle.unreadable[0].contains("exceeds what is read"), "{:?}", bundle.unreadable);
     }
 }

@@ -95,6 +95,6 @@ mod tests {
         let end = false_length.len();
         false_length[end - 4] = 49;
         assert!(unpack(&false_length, &mut 100).is_err());
-        assert!(unpack(&pack(&[b'a'; 101]), &mut 100).unwrap_err().contains("101 bytes, and 100"));
+        assert!(unpack(&pack(&[b'a'; 101]), &mut 100).unwrap_err().contains("101 bytes, more than the 100"));
     }
 }
