@@ -11,7 +11,7 @@ use crate::olm::meta::BindingMeta;
 use crate::rbac::grant::Grant;
 use crate::rbac::role::{RoleKey, RoleRef};
 use crate::rbac::scope::Scope;
-use crate::rbac::subject::{Identity, Subject};
+use crate::rbac::subject::{Accounts, Identity, Subject};
 use crate::read::name::is_plain;
 use crate::read::object::object;
 use crate::read::order::ordered;
@@ -206,55 +206,105 @@ impl<'a> BindingRow<'a> {
     }
 }
 
-/// A subject, and the scope of the binding that names it.
+/// The accounts that a subject of a binding names.
 #[derive(Debug)]
 pub struct Bound {
-    subject: Subject<'static>,
-    scope: Scope,
+    accounts: Accounts<String>,
 }
 
 impl Bound {
     /// A subject of a binding in this scope.
     #[must_use]
     pub fn new(subject: &Subject<'_>, scope: &Scope) -> Self {
-        Bound { subject: subject.clone().into_owned(), scope: scope.clone() }
-    }
-
-    /// The account that it names, as ServiceAccount or as User.
-    #[must_use]
-    pub fn account(&self) -> Option<(&str, &str)> {
-        self.subject.account(self.scope.namespace())
-    }
-
-    /// Whether it names this account, in whichever way.
-    #[must_use]
-    pub fn names(&self, namespace: &str, account: &str) -> bool {
-        Identity::service_account(namespace, account).named_by(&self.subject, self.scope.namespace())
-    }
-
-    /// Whether it names any account of this namespace, in whichever way.
-    #[must_use]
-    pub fn reaches(&self, namespace: &str) -> bool {
-        match self.account() {
-            Some((of, _)) => of == namespace,
-            // Through its groups one account of a namespace is as good as the other.
-            None => self.names(namespace, ""),
-        }
+        Bound { accounts: subject.accounts(scope.namespace()).into_owned() }
     }
 }
 
-/// Everybody who is bound to the roles that `wanted` says, within `reach`, with the role.
+/// The accounts that are bound, found by their namespace: of both there may be thousands.
+#[derive(Debug, Default)]
+pub struct Reached {
+    /// The namespaces of those that are named one by one.
+    named: BTreeSet<String>,
+    /// The namespaces of which all are named.
+    all_of: BTreeSet<String>,
+    /// Whether all there are are named.
+    all: bool,
+}
+
+impl Reached {
+    /// Those that any of these is.
+    #[must_use]
+    pub fn of(bound: &[Bound]) -> Self {
+        let mut reached = Reached::default();
+        for bound in bound {
+            match &bound.accounts {
+                Accounts::One(namespace, _) => drop(reached.named.insert(namespace.clone())),
+                Accounts::AllOf(namespace) => drop(reached.all_of.insert(namespace.clone())),
+                Accounts::All => reached.all = true,
+                Accounts::None => {}
+            }
+        }
+        reached
+    }
+
+    /// Whether an account of this namespace is named.
+    #[must_use]
+    pub fn names(&self, namespace: &str) -> bool {
+        self.named.contains(namespace)
+    }
+
+    /// Whether any account of this namespace is reached, in whichever way.
+    #[must_use]
+    pub fn reaches(&self, namespace: &str) -> bool {
+        self.all || self.named.contains(namespace) || self.all_of.contains(namespace)
+    }
+}
+
+/// The accounts of one namespace that are bound.
+#[derive(Debug)]
+pub struct ReachedIn<'b> {
+    /// Those that are named one by one.
+    pub named: BTreeSet<&'b str>,
+    /// Whether all of them are.
+    pub all: bool,
+}
+
+impl<'b> ReachedIn<'b> {
+    /// Those of this namespace that any of these is.
+    #[must_use]
+    pub fn new(namespace: &str, bound: &'b [Bound]) -> Self {
+        let mut reached = ReachedIn { named: BTreeSet::new(), all: false };
+        for bound in bound {
+            match bound.accounts.as_ref() {
+                Accounts::One(of, name) if of == namespace => drop(reached.named.insert(name)),
+                Accounts::AllOf(of) if of == namespace => reached.all = true,
+                Accounts::All => reached.all = true,
+                Accounts::One(..) | Accounts::AllOf(_) | Accounts::None => {}
+            }
+        }
+        reached
+    }
+
+    /// Whether this account is reached, in whichever way.
+    #[must_use]
+    pub fn reaches(&self, account: &str) -> bool {
+        self.all || self.named.contains(account)
+    }
+}
+
+/// Everybody who is bound to a role, within `reach`, with the role: those that `wanted` says.
 pub fn bound(
     lookups: &Lookups<'_>,
     reach: Reach<'_>,
-    wanted: &dyn Fn(&RoleKey, &Bound) -> bool,
+    wanted: &dyn Fn(&RoleKey, Accounts<&str>) -> bool,
 ) -> Result<Vec<(RoleKey, Bound)>, LookupError> {
     let mut found = Vec::new();
     each_binding(lookups, reach, &mut |within, row| {
         let Some((_, scope)) = row.place(within)? else { return Ok(()) };
         let Some(role) = row.role_ref.key(scope.namespace()) else { return Ok(()) };
-        let bound = row.subjects.iter().map(|subject| Bound::new(subject, &scope));
-        found.extend(bound.filter(|bound| wanted(&role, bound)).map(|bound| (role.clone(), bound)));
+        let accounts = row.subjects.iter().map(|subject| subject.accounts(scope.namespace()));
+        let wanted = accounts.filter(|accounts| wanted(&role, *accounts));
+        found.extend(wanted.map(|accounts| (role.clone(), Bound { accounts: accounts.into_owned() })));
         Ok(())
     })?;
     Ok(found)

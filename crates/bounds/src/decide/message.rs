@@ -251,7 +251,10 @@ mod tests {
         let list: Vec<&str> = resources.iter().map(String::as_str).collect();
         let all = Excess::from([(Scope::Cluster, Rc::from([Rule::on(&[""], &list, &["get"])]))]);
         let text = excess("heading", &all, &[], &["next"]);
-        assert!(text.starts_with("heading:\n  cluster-wide\n    apiGroups: [\"\"]  resources: [resource-0000, "), "{text}");
+        assert!(
+            text.starts_with("heading:\n  cluster-wide\n    apiGroups: [\"\"]  resources: [resource-0000, "),
+            "{text}"
+        );
         assert!(text.contains(" … (and ") && text.ends_with(" bytes more)\nnext"), "{text}");
         assert!(text.len() <= MAX_MESSAGE, "{}", text.len());
     }
