@@ -25,6 +25,15 @@ pub enum Reach<'s> {
     Everywhere,
 }
 
+impl Reach<'_> {
+    fn counts(self, scope: &Scope) -> bool {
+        match (self, scope) {
+            (Reach::Everywhere, _) | (_, Scope::Cluster) => true,
+            (Reach::Namespaces(namespaces), Scope::Namespace(namespace)) => namespaces.contains(namespace),
+        }
+    }
+}
+
 /// Somebody, and the roles that bindings give them.
 #[derive(Debug)]
 pub struct Holder {
@@ -34,20 +43,23 @@ pub struct Holder {
     pub held: Vec<Held>,
 }
 
-/// A role that an identity holds somewhere.
+/// A role that an identity holds somewhere, shared by everybody whom the same binding names.
+pub type Held = Rc<HeldRole>;
+
+/// A role that is held somewhere.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldRole {
     /// Where.
     pub scope: Scope,
     /// Which role.
     pub role: RoleKey,
     /// By which binding.
-    pub binding: Rc<BindingMeta<'static>>,
+    pub binding: BindingMeta<'static>,
     /// The how manieth of all bindings that were looked at that is.
     pub(crate) row: usize,
 }
 
-impl Held {
+impl HeldRole {
     /// `RoleBinding` or `ClusterRoleBinding`.
     #[must_use]
     pub fn binding_kind(&self) -> &'static str {
@@ -105,13 +117,33 @@ object! {
     }
 }
 
-/// Finds the roles that each of the holders holds within `reach`.
+/// Finds the roles that each of the holders holds within `reach`. Of those who were looked for everywhere it is known already:
+/// RoleBindings are by far the longest list, and an approval of many operators would read it again for each.
 pub fn find(lookups: &Lookups<'_>, holders: &mut [Holder], reach: Reach<'_>) -> Result<(), LookupError> {
+    let mut unknown = Vec::new();
+    for holder in holders {
+        match lookups.held(&holder.identity) {
+            Some(held) => holder.held = held.into_iter().filter(|held| reach.counts(&held.scope)).collect(),
+            None => unknown.push(holder),
+        }
+    }
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let sought = Sought::new(unknown.iter().map(|holder| &holder.identity).collect());
+    let mut found: Vec<Vec<Held>> = unknown.iter().map(|_| Vec::new()).collect();
     let mut number = 0;
     each_binding(lookups, reach, &mut |within, row| {
         number += 1;
-        select(row, number, within, holders)
-    })
+        sought.select(row, number, within, &mut found)
+    })?;
+    for (holder, held) in unknown.into_iter().zip(found) {
+        if matches!(reach, Reach::Everywhere) {
+            lookups.remember(&holder.identity, &held);
+        }
+        holder.held = held;
+    }
+    Ok(())
 }
 
 /// What one identity holds within `reach`.
@@ -171,25 +203,64 @@ fn read(
     failed.map_or(Ok(()), Err)
 }
 
-fn select(row: &BindingRow<'_>, number: usize, within: Within<'_>, holders: &mut [Holder]) -> Result<(), LookupError> {
-    // The namespace matters for subjects without one, so it is read only when somebody could match at all.
-    let may_match = row.subjects.iter().any(|subject| {
-        subject.kind == "ServiceAccount" && subject.namespace.is_empty()
-            || holders.iter().any(|holder| holder.identity.named_by(subject, None))
-    });
-    if !may_match {
-        return Ok(());
-    }
-    let Some((metadata, scope)) = row.place(within)? else { return Ok(()) };
-    let Some(role) = row.role_ref.key(scope.namespace()) else { return Ok(()) };
-    let binding = Rc::new(metadata.into_owned());
-    for holder in holders {
-        if row.subjects.iter().any(|subject| holder.identity.named_by(subject, scope.namespace())) {
-            let held = Held { scope: scope.clone(), role: role.clone(), binding: Rc::clone(&binding), row: number };
-            holder.held.push(held);
+/// Those that are looked for, by what the subjects that name them are called: there may be thousands of both.
+struct Sought<'h> {
+    identities: Vec<&'h Identity>,
+    names: Vec<&'h str>,
+    /// For each of the names, whom a subject of that name may mean.
+    meant: Vec<Vec<usize>>,
+}
+
+impl<'h> Sought<'h> {
+    fn new(identities: Vec<&'h Identity>) -> Self {
+        let names: Vec<&str> = ordered(identities.iter().flat_map(|identity| names_of(identity))).into_iter().collect();
+        let mut meant: Vec<Vec<usize>> = names.iter().map(|_| Vec::new()).collect();
+        for (number, identity) in identities.iter().enumerate() {
+            for name in names_of(identity) {
+                meant[names.partition_point(|other| *other < name)].push(number);
+            }
         }
+        Sought { identities, names, meant }
     }
-    Ok(())
+
+    /// Whom a subject may mean.
+    fn meant_by(&self, subject: &Subject<'_>) -> &[usize] {
+        let place = self.names.partition_point(|name| *name < subject.name.as_str());
+        if self.names.get(place).is_some_and(|name| subject.name == *name) { &self.meant[place] } else { &[] }
+    }
+
+    /// Adds the role of a binding to what is found of everybody whom it names.
+    fn select(
+        &self,
+        row: &BindingRow<'_>,
+        number: usize,
+        within: Within<'_>,
+        found: &mut [Vec<Held>],
+    ) -> Result<(), LookupError> {
+        // The metadata is read only when somebody could match at all.
+        if row.subjects.iter().all(|subject| self.meant_by(subject).is_empty()) {
+            return Ok(());
+        }
+        let Some((metadata, scope)) = row.place(within)? else { return Ok(()) };
+        let Some(role) = row.role_ref.key(scope.namespace()) else { return Ok(()) };
+        let held = Rc::new(HeldRole { scope, role, binding: metadata.into_owned(), row: number });
+        for subject in &row.subjects {
+            for &one in self.meant_by(subject) {
+                // A binding may name somebody more than once.
+                let is_new = found[one].last().is_none_or(|last| last.row != number);
+                if is_new && self.identities[one].named_by(subject, held.scope.namespace()) {
+                    found[one].push(Rc::clone(&held));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a subject may be called that names somebody.
+fn names_of(identity: &Identity) -> impl Iterator<Item = &str> {
+    let account = identity.as_service_account().map(|(_, name)| name);
+    identity.groups().iter().map(String::as_str).chain([identity.user()]).chain(account)
 }
 
 impl<'a> BindingRow<'a> {

@@ -4,11 +4,12 @@
 //! plan that OLM skips for ever.
 
 use super::review::Review;
-use crate::decide::borrowed::Operator;
+use crate::decide::borrowed::{self, Operator};
 use crate::decide::boundary::{self, Boundary, Bounds};
 use crate::decide::demand::{self, Demand, DemandedRules};
 use crate::decide::excess::{Judged, bounded, limits};
 use crate::decide::groups;
+use crate::decide::holders::{Holder, Reach, find};
 use crate::decide::message;
 use crate::decide::pieces::{self, Piece};
 use crate::decide::verdict::{Admitted, Reason, Refusal, Refused};
@@ -21,6 +22,7 @@ use crate::rbac::RBAC;
 use crate::rbac::role::{RoleKey, Rules};
 use crate::rbac::rule::Rule;
 use crate::rbac::scope::Scope;
+use crate::rbac::subject::Identity;
 use crate::read::object::object;
 
 use super::{Verdict, describe, namespace_of, read_new, read_old, subscription};
@@ -85,12 +87,17 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     }
     let mut messages = Vec::new();
     let mut lines = Vec::new();
+    let mut is_prepared = false;
     for operator in operators {
         let csvs = plan.csvs(operator)?;
         let mut names = vec![operator];
         names.extend(csvs.iter().flat_map(|csv| [csv.metadata.name.as_str(), &csv.spec.replaces]));
         let Bounds::Bounded(group, boundaries) = boundary::of_operator(cx, namespace, &names)? else { continue };
         admitted = Admitted("bounded");
+        if !csvs.is_empty() && !is_prepared {
+            plan.prepare(cx, &group)?;
+            is_prepared = true;
+        }
         match plan.judge(cx, operator, &csvs, &group, &boundaries) {
             Ok(()) => {}
             Err(refusal) => match refusal.why() {
@@ -138,6 +145,21 @@ impl<'p> Plan<'p> {
     fn csvs(&self, operator: &str) -> Result<Vec<ClusterServiceVersion<'p>>, Refusal> {
         let csvs = self.of(operator).filter(|(piece, _)| piece.kind == "ClusterServiceVersion");
         csvs.map(|(piece, _)| piece.read_csv(self.what)).collect()
+    }
+
+    /// Finds what is held by whoever may bound an operator of the plan, and by the accounts that any of them runs as: in one pass
+    /// over the bindings, however many operators there are.
+    fn prepare(&self, cx: &Review<'_>, group: &Group) -> Result<(), Refusal> {
+        let restrictions = boundary::restrictions(cx, group)?;
+        let bounding = group.account.iter().chain(restrictions.iter().map(|restriction| &restriction.account));
+        let bounding = bounding.map(|account| Identity::service_account(self.namespace, account));
+        let mut holders: Vec<Holder> = bounding.map(Holder::new).collect();
+        for piece in self.pieces.iter().filter(|piece| piece.kind == "ClusterServiceVersion") {
+            // One that cannot be read is refused in its turn.
+            let Ok(csv) = piece.read_csv(self.what) else { continue };
+            holders.extend(borrowed::accounts(&csv, self.namespace).into_iter().map(Holder::new));
+        }
+        Ok(find(&cx.lookups, &mut holders, Reach::Everywhere)?)
     }
 
     /// Judges everything that comes for one operator as one request.

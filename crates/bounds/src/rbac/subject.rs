@@ -115,7 +115,7 @@ impl Accounts<String> {
 }
 
 /// Somebody: a user name and groups, as the API server authenticates them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     user: String,
     groups: Vec<String>,
