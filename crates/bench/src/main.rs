@@ -43,7 +43,7 @@ fn sizes(baseline: &[u8]) -> Result<()> {
     let plain = root().join("target/policy/wasm32-wasip1/wasm/operator_bounds_policy.wasm");
     let size = fs::metadata(&plain).with_context(|| plain.display().to_string())?.len();
     println!(
-        "size: policy.wasm {size} bytes (at most 600,000 wanted), annotated {}; accept-everything baseline {}",
+        "size: policy.wasm {size} bytes (at most 620,000 wanted), annotated {}; accept-everything baseline {}",
         MODULE.len(),
         baseline.len()
     );

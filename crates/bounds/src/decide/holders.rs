@@ -277,48 +277,50 @@ impl<'a> BindingRow<'a> {
     }
 }
 
-/// The accounts that a subject of a binding names.
+/// The accounts that a subject names, and the scope of the binding that names them.
 #[derive(Debug)]
 pub struct Bound {
     accounts: Accounts<String>,
+    scope: Scope,
 }
 
 impl Bound {
     /// A subject of a binding in this scope.
     #[must_use]
     pub fn new(subject: &Subject<'_>, scope: &Scope) -> Self {
-        Bound { accounts: subject.accounts(scope.namespace()).into_owned() }
+        Bound { accounts: subject.accounts(scope.namespace()).into_owned(), scope: scope.clone() }
+    }
+
+    /// Where the binding holds.
+    #[must_use]
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 }
 
-/// The accounts that are bound, found by their namespace: of both there may be thousands.
+/// The namespaces whose accounts are bound: of both there may be thousands.
 #[derive(Debug, Default)]
 pub struct Reached {
-    /// The namespaces of those that are named one by one.
+    /// Those of which one account is named, or all at once.
     named: BTreeSet<String>,
-    /// The namespaces of which all are named.
-    all_of: BTreeSet<String>,
-    /// Whether all there are are named.
+    /// Whether all accounts there are are named.
     all: bool,
 }
 
 impl Reached {
-    /// Those that any of these is.
+    /// The namespaces of these.
     #[must_use]
     pub fn of(bound: &[Bound]) -> Self {
         let mut reached = Reached::default();
         for bound in bound {
-            match &bound.accounts {
-                Accounts::One(namespace, _) => drop(reached.named.insert(namespace.clone())),
-                Accounts::AllOf(namespace) => drop(reached.all_of.insert(namespace.clone())),
-                Accounts::All => reached.all = true,
-                Accounts::None => {}
-            }
+            let accounts = bound.accounts.as_ref();
+            reached.all |= accounts == Accounts::All;
+            reached.named.extend(accounts.namespace().map(str::to_owned));
         }
         reached
     }
 
-    /// Whether an account of this namespace is named.
+    /// Whether an account of this namespace is named, or all of them are.
     #[must_use]
     pub fn names(&self, namespace: &str) -> bool {
         self.named.contains(namespace)
@@ -327,7 +329,7 @@ impl Reached {
     /// Whether any account of this namespace is reached, in whichever way.
     #[must_use]
     pub fn reaches(&self, namespace: &str) -> bool {
-        self.all || self.named.contains(namespace) || self.all_of.contains(namespace)
+        self.all || self.names(namespace)
     }
 }
 
@@ -375,7 +377,8 @@ pub fn bound(
         let Some(role) = row.role_ref.key(scope.namespace()) else { return Ok(()) };
         let accounts = row.subjects.iter().map(|subject| subject.accounts(scope.namespace()));
         let wanted = accounts.filter(|accounts| wanted(&role, *accounts));
-        found.extend(wanted.map(|accounts| (role.clone(), Bound { accounts: accounts.into_owned() })));
+        let owned = |accounts: Accounts<&str>| Bound { accounts: accounts.into_owned(), scope: scope.clone() };
+        found.extend(wanted.map(|accounts| (role.clone(), owned(accounts))));
         Ok(())
     })?;
     Ok(found)

@@ -18,7 +18,8 @@ pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for letter in text.chars() {
         if letter.is_control()
-            || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(letter,
+                '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
         {
             clean.extend(letter.escape_default());
         } else {
@@ -32,10 +33,13 @@ pub fn clean(text: &str) -> String {
 #[must_use]
 pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &[&str]) -> String {
     let mut text = format!("{}:\n", clean(heading));
-    let mut tail: String = notes.iter().map(|note| format!("  {}\n", clean(note))).collect();
-    tail.push_str(&next.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n"));
+    let mut advice = next.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n");
+    clip(&mut advice, MAX_MESSAGE / 4);
+    // What to do next comes first when there is not room for everything.
+    let mut tail = noted(notes, MAX_MESSAGE / 2 - advice.len());
+    tail.push_str(&advice);
     // Room for the line that counts the rest.
-    let budget = MAX_MESSAGE.saturating_sub(clip(&mut tail, MAX_MESSAGE / 2) + 80);
+    let budget = MAX_MESSAGE.saturating_sub(tail.len() + 80);
     let heading_length = clip(&mut text, budget / 2);
     let mut left_out = 0;
     for (scope, rules) in excess {
@@ -63,6 +67,20 @@ pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &[&str
         text.push_str(&format!("  … and {left_out} more {}\n", if left_out == 1 { "rule" } else { "rules" }));
     }
     text.push_str(&tail);
+    text
+}
+
+/// The notes, a line each, as many as there is room for; the rest is counted.
+fn noted(notes: &[String], room: usize) -> String {
+    let mut text = String::new();
+    for (number, note) in notes.iter().enumerate() {
+        let line = format!("  {}\n", clean(note));
+        if text.len() + line.len() + 40 > room {
+            text.push_str(&format!("  … and {} more notes\n", notes.len() - number));
+            break;
+        }
+        text.push_str(&line);
+    }
     text
 }
 

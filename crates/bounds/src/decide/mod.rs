@@ -11,6 +11,7 @@ pub mod groups;
 pub(crate) mod guard;
 pub mod holders;
 pub(crate) mod installed;
+pub(crate) mod life;
 pub mod lookups;
 pub mod message;
 pub(crate) mod needs;

@@ -19,7 +19,7 @@ use crate::olm::group::Group;
 use crate::olm::meta::Meta;
 use crate::olm::plan::{Manifest, Step};
 use crate::rbac::RBAC;
-use crate::rbac::role::{RoleKey, Rules};
+use crate::rbac::role::RoleKey;
 use crate::rbac::rule::Rule;
 use crate::rbac::scope::Scope;
 use crate::rbac::subject::Identity;
@@ -206,7 +206,10 @@ impl<'p> Plan<'p> {
         piece: &Piece,
         manifest: &'r Manifest<'r>,
         everything: &'r [Rule<'r>],
-    ) -> Result<Asked<'r>, Refusal> {
+    ) -> Result<Asked<'r>, Refusal>
+    where
+        'p: 'r,
+    {
         let scope = match piece.kind.as_str() {
             // OLM puts them into the plan's namespace, whatever they say.
             "Role" | "RoleBinding" => Scope::Namespace(self.namespace.to_owned()),
@@ -218,28 +221,22 @@ impl<'p> Plan<'p> {
             let is_aggregated = manifest.aggregation_rule.is_some();
             return Ok(Asked::Rules(demand::of_role(&scope, &manifest.rules, is_aggregated, &escalate, everything)));
         }
-        let key = manifest.role_ref.key(scope.namespace());
-        let rules = key.as_ref().map(|key| self.role(cx, key)).transpose()?.flatten();
-        let (Some(key), Some(rules)) = (key, rules) else {
-            return Ok(Asked::MissingRole(message::clean(&format!(
+        let own = |key: &RoleKey| -> Option<&'r [Rule<'r>]> { self.own_role(key) };
+        Ok(match of_binding(cx, &piece.kind, manifest, scope, &own)? {
+            Some(demand) => Asked::Rules(vec![demand]),
+            None => Asked::MissingRole(message::clean(&format!(
                 "{} brings {} {}, which refers to {} {}: that does not exist and is not in the plan, so what it would \
                  grant cannot be determined",
                 self.what, piece.kind, manifest.metadata.name, manifest.role_ref.kind, manifest.role_ref.name
-            ))));
-        };
-        let why = Some(format!("{} {} binds {key}", piece.kind, manifest.metadata.name));
-        let honored = demand::bind(&key);
-        Ok(Asked::Rules(vec![Demand { honored, why, ..Demand::plain(scope, DemandedRules::Shared(rules)) }]))
+            ))),
+        })
     }
 
-    /// A role for a binding of the plan: the plan's own, whichever operator brings it, else the cluster's. What the
-    /// boundary holds is never read from the plan.
-    fn role(&self, cx: &Review<'_>, key: &RoleKey) -> Result<Option<Rules>, Refusal> {
+    /// A role of the plan, whichever operator brings it.
+    fn own_role(&self, key: &RoleKey) -> Option<&'p [Rule<'p>]> {
         let mut own = self.pieces.iter().zip(self.manifests);
-        match own.find(|(piece, manifest)| self.role_key(piece, manifest).as_ref() == Some(key)) {
-            Some((_, manifest)) => Ok(Some(manifest.rules.iter().cloned().map(Rule::into_owned).collect())),
-            None => Ok(cx.lookups.role(key)?),
-        }
+        let found = own.find(|(piece, manifest)| self.role_key(piece, manifest).as_ref() == Some(key));
+        found.map(|(_, manifest)| &manifest.rules[..])
     }
 
     fn role_key(&self, piece: &Piece, manifest: &Manifest<'_>) -> Option<RoleKey> {
@@ -252,6 +249,27 @@ impl<'p> Plan<'p> {
     }
 }
 
+/// What a binding asks for that comes with other objects: what its role holds, one among them or else the cluster's. (What the
+/// boundary holds is never read from what comes.) Nothing if there is no such role.
+pub(super) fn of_binding<'r>(
+    cx: &Review<'_>,
+    kind: &str,
+    binding: &Manifest<'_>,
+    scope: Scope,
+    own: &dyn Fn(&RoleKey) -> Option<&'r [Rule<'r>]>,
+) -> Result<Option<Demand<'r>>, Refusal> {
+    let Some(key) = binding.role_ref.key(scope.namespace()) else { return Ok(None) };
+    let rules = match own(&key) {
+        Some(rules) => DemandedRules::Declared(rules),
+        None => match cx.lookups.role(&key)? {
+            Some(rules) => DemandedRules::Shared(rules),
+            None => return Ok(None),
+        },
+    };
+    let why = Some(format!("{kind} {} binds {key}", binding.metadata.name));
+    Ok(Some(Demand { honored: demand::bind(&key), why, ..Demand::plain(scope, rules) }))
+}
+
 /// What a piece of RBAC asks for.
 enum Asked<'r> {
     Rules(Vec<Demand<'r>>),
@@ -260,7 +278,7 @@ enum Asked<'r> {
 }
 
 /// Bindings to nothing are refused even where nothing else exceeds the boundary.
-fn with_dangling(verdict: Result<(), Refusal>, dangling: Vec<String>) -> Result<(), Refusal> {
+pub(super) fn with_dangling(verdict: Result<(), Refusal>, dangling: Vec<String>) -> Result<(), Refusal> {
     let refused = match verdict {
         Ok(()) if dangling.is_empty() => return Ok(()),
         Ok(()) => Refused::Exceeds { message: dangling.join("\n"), lines: dangling },

@@ -14,6 +14,7 @@ mod review;
 mod role;
 mod subscription;
 mod synthetic;
+mod whole;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

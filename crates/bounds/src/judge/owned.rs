@@ -21,7 +21,7 @@ use crate::rbac::rule::Rule;
 use crate::rbac::scope::Scope;
 use crate::rbac::subject::Identity;
 use crate::read::order::ordered;
-use crate::settings::{Bound, Crds};
+use crate::settings::{Bound, Crds, Phase};
 
 use super::binding::{self, Binding};
 use super::bookkeeping;
@@ -81,17 +81,36 @@ pub(super) fn judge(cx: &Review<'_>) -> Result<Judged, Refusal> {
 
 /// Judges the object by the boundary of one extension, and says which that is.
 fn bound_by(cx: &Review<'_>, name: &str, extension_name: &str) -> Result<Option<Identity>, Refusal> {
+    // It is OLM's own account that writes, and none that an extension names: what `bound` says counts, unless the settings know
+    // better.
+    let phase = || Ok(cx.settings.phase().unwrap_or(Phase::Deprecated));
+    let Some(boundary) = boundary(cx, name, extension_name, &phase)? else { return Ok(None) };
+    bound(cx, name, extension_name, &boundary)?;
+    Ok(Some(boundary.identity))
+}
+
+/// What bounds an extension that is there.
+pub(super) fn boundary(
+    cx: &Review<'_>,
+    name: &str,
+    extension_name: &str,
+    phase: &dyn Fn() -> Result<Phase, Refusal>,
+) -> Result<Option<Boundary>, Refusal> {
     let get = Get { resource: CLUSTER_EXTENSIONS, namespace: None, name: extension_name };
     let Some(answer) = cx.lookups.get(get.resource, get.namespace, get.name)? else {
         return Err(gone(cx, name, extension_name));
     };
     let extension: ClusterExtension<'_> = parse(&answer, &get)?;
-    let boundary = boundary::of_extension(&extension, cx.settings)
-        .map_err(|error| Refusal::unreadable(format!("ClusterExtension {extension_name}"), error))?;
-    let Some(boundary) = boundary else { return Ok(None) };
-    cx.fact("boundary", boundary.identity.user());
-    bound(cx, name, extension_name, &boundary)?;
-    Ok(Some(boundary.identity))
+    let unreadable = |error| Refusal::unreadable(format!("ClusterExtension {extension_name}"), error);
+    let is_decided = extension.account().map_err(unreadable)?.is_none()
+        || cx.settings.cluster_extensions.bound == Bound::ServiceAccount;
+    // The phase only matters where there is an account, and it does not count anyway.
+    let phase = if is_decided { cx.settings.phase().unwrap_or(Phase::Deprecated) } else { phase()? };
+    let boundary = boundary::of_extension(&extension, cx.settings, phase).map_err(unreadable)?;
+    if let Some(boundary) = &boundary {
+        cx.fact("boundary", boundary.identity.user());
+    }
+    Ok(boundary)
 }
 
 pub(super) fn is_crd(cx: &Review<'_>) -> bool {
@@ -197,12 +216,13 @@ fn extension_of(cx: &Review<'_>, labels: &Labels<'_>, name: &str) -> Result<Opti
     let by_label = Some(&set.metadata.labels)
         .filter(|labels| labels.owner_kind_v1 == "ClusterExtension")
         .map(|labels| labels.owner_name_v1.to_string());
-    let by_owner = || {
-        let owners = &set.metadata.owner_references;
-        let is_extension = |owner: &&OwnerReference<'_>| owner.kind == "ClusterExtension" && is_olm_v1s(owner);
-        owners.iter().find(is_extension).map(|owner| owner.name.to_string())
-    };
-    Ok(by_label.filter(|name| !name.is_empty()).or_else(by_owner))
+    Ok(by_label.filter(|name| !name.is_empty()).or_else(|| owner(&set.metadata).map(str::to_owned)))
+}
+
+/// The extension that owns an object, by its owner references.
+pub(super) fn owner<'m>(metadata: &'m Meta<'_>) -> Option<&'m str> {
+    let is_extension = |owner: &&OwnerReference<'_>| owner.kind == "ClusterExtension" && is_olm_v1s(owner);
+    metadata.owner_references.iter().find(is_extension).map(|owner| owner.name.as_str())
 }
 
 /// An owner that is gone: nothing new comes for it.
@@ -343,7 +363,7 @@ fn new_account(cx: &Review<'_>, extension: &str) -> Result<Option<String>, Refus
 }
 
 /// What the account of a workload already holds. RBAC of the same extension was judged when it was written.
-fn borrowed<'r>(cx: &Review<'_>, extension: &str, account: &Holder) -> Result<Vec<Demand<'r>>, Refusal> {
+pub(super) fn borrowed<'r>(cx: &Review<'_>, extension: &str, account: &Holder) -> Result<Vec<Demand<'r>>, Refusal> {
     let Some((namespace, name)) = account.identity.as_service_account() else { return Ok(Vec::new()) };
     let account_name = format!("{namespace}/{name}");
     let mut demands = Vec::new();

@@ -2,8 +2,10 @@
 
 pub(crate) mod bundle;
 pub mod csv;
+pub mod definition;
 pub mod extension;
 pub mod group;
+pub mod kinds;
 pub(crate) mod meta;
 pub(crate) mod plan;
 pub(crate) mod release;

@@ -33,9 +33,13 @@ object! {
 }
 
 object! {
-    /// The fields of the RBAC kinds.
+    /// Any object that is brought, with the fields of the RBAC kinds.
     #[derive(Debug, Default)]
     pub(crate) struct Manifest<'a> {
+        /// Group and version.
+        pub api_version: Text<'a> = "apiVersion",
+        /// The kind.
+        pub kind: Text<'a> = "kind",
         /// `metadata`.
         pub metadata: Meta<'a> = "metadata",
         /// Of a binding.

@@ -7,16 +7,17 @@ use std::process::ExitCode;
 use anyhow::bail;
 use bounds::decide::lookups::Lookups;
 use bounds::decide::writes;
-use bounds::olm::extension::ClusterExtension;
+use bounds::olm::extension::{ClusterExtension, SYNTHETIC_ACCOUNT};
 use bounds::olm::group::Targets;
 use bounds::rbac::grant::Grant;
 use bounds::rbac::scope::Scope;
+use bounds::settings::{Phase, known_releases, shipped};
 use clap::Args;
 use operator_bounds::derive::bundle::{Bundle, Object};
 use operator_bounds::derive::manifest::{self, Manifests as Applied};
 use operator_bounds::derive::need::Needs;
 use operator_bounds::derive::v1::Sender;
-use operator_bounds::derive::{self, Installer, Whom, roles, unused, v0, v1};
+use operator_bounds::derive::{self, Installer, Whom, roles, unused, upgrade, v0, v1};
 use operator_bounds::policy::Policy;
 use serde_json::Value;
 
@@ -25,8 +26,8 @@ use super::print;
 
 #[derive(Args)]
 pub(crate) struct Derive {
-    /// The bundle: a directory, an archive (.tar.gz), or the ClusterServiceVersion alone, as YAML or JSON; and the
-    /// ClusterExtension that installs it
+    /// The bundle: a directory, an archive (.tar.gz), or the ClusterServiceVersion alone, as YAML or JSON; for an upgrade, the
+    /// version that is there before the one that comes; and the ClusterExtension that installs it
     #[arg(value_name = "BUNDLE|CSV|EXTENSION", required = true)]
     paths: Vec<PathBuf>,
     /// For whom: `serviceaccount NAMESPACE/NAME`, or `synthetic NAME` for a ClusterExtension without an account
@@ -47,10 +48,10 @@ pub(crate) struct Derive {
     /// of them everything is granted cluster-wide]
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// OLM v1: the release that is running. Up to 4.20 OLM itself acts as the identity, and reads and watches as it, too; from
-    /// 4.21 on the policy bounds what OLM writes
-    #[arg(long, value_enum, default_value_t = Release::R4_22, value_name = "RELEASE")]
-    release: Release,
+    /// OLM v1: the release that is running, of OLM v1 (1.11) or of `OpenShift` (4.20). Up to 1.10 OLM itself acts as the identity,
+    /// and reads and watches as it, too; from 1.11 on the policy bounds what OLM writes
+    #[arg(long, value_parser = release, default_value = "1.11", value_name = "RELEASE")]
+    release: Phase,
     /// Only what is not held yet
     #[arg(long, conflicts_with = "unused")]
     missing: bool,
@@ -83,16 +84,9 @@ enum InstallMode {
     AllNamespaces,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Release {
-    #[value(name = "4.20")]
-    R4_20,
-    #[value(name = "4.21")]
-    R4_21,
-    #[value(name = "4.22")]
-    R4_22,
-    #[value(name = "4.23")]
-    R4_23,
+/// What a release makes of the account.
+fn release(text: &str) -> Result<Phase, String> {
+    shipped(text).ok_or_else(|| format!("not a release that is known: {}", known_releases()))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -105,6 +99,7 @@ enum Output {
 
 pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
     let mut bundle = Bundle::read(&arguments.paths)?;
+    let old = upgrade::take_old(&mut bundle, &arguments.paths);
     let (whom, installer) = purpose(arguments, &bundle)?;
     for warning in unsupported(&bundle, &installer) {
         eprintln!("warning: {warning}");
@@ -128,10 +123,21 @@ pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
         })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let needs = derive::needs(&bundle, &installer, &lookups)?;
+    let mut needs = derive::needs(&bundle, &installer, &lookups)?;
     warn_of_writes(&needs, &installer);
     let held = if arguments.missing { derive::grant(&lookups, &whom)? } else { Grant::default() };
-    let roles = roles::of(&needs, &held);
+    let old = old.map(|old| derive::needs(&old, &installer, &lookups).map(|needed| (old, needed))).transpose()?;
+    if let Some((_, needed)) = &old {
+        needs.0.extend(upgrade::putting_away(needed, &needs).0);
+    }
+    let mut roles = roles::of(&needs, &held);
+    if let Some((old, needed)) = &old {
+        let version = old.csvs.first().map_or("the old version", Object::name);
+        upgrade::mark(&mut roles, needed, version);
+        for line in upgrade::no_longer_needed(needed, &needs) {
+            eprintln!("note: no longer needed after the upgrade from {version}: {line}");
+        }
+    }
     let applied = Applied { whom: &whom, name, with_account: arguments.with_account, roles: &roles };
     print(&match arguments.output {
         Output::Yaml => applied.yaml().trim_end().to_owned(),
@@ -173,7 +179,7 @@ fn purpose(arguments: &Derive, bundle: &Bundle) -> anyhow::Result<(Whom, Install
     if let (Some(watched), None) = (extension.and_then(watched), arguments.install_mode) {
         targets = Targets::Namespaces(BTreeSet::from([watched]));
     }
-    let sender = if arguments.release == Release::R4_20 { Sender::Identity } else { Sender::Controller };
+    let sender = if arguments.release == Phase::Required { Sender::Identity } else { Sender::Controller };
     Ok((whom, Installer::Extension(v1::Extension { name, namespace, targets, sender })))
 }
 
@@ -193,7 +199,7 @@ fn of_extension(extension: Option<&ClusterExtension<'_>>) -> anyhow::Result<Whom
             "for whom? `--for serviceaccount NAMESPACE/NAME`, `--for synthetic NAME`, or name the ClusterExtension too"
         );
     };
-    Ok(match extension.account()? {
+    Ok(match extension.account()?.filter(|name| *name != SYNTHETIC_ACCOUNT) {
         Some(name) => Whom::Account { namespace: extension.namespace().to_owned(), name: name.to_string() },
         None => Whom::Synthetic { extension: extension.metadata.name.to_string() },
     })

@@ -75,7 +75,7 @@ What the policy looks up, in a dump:
   operator-bounds derive bundle.tar.gz --for serviceaccount team-a/installer --missing --cluster dump.yaml
   operator-bounds derive bundle/ --for serviceaccount team-a/installer --unused --context production
   operator-bounds derive bundle/ --for synthetic my-extension | kubectl apply -f -
-  operator-bounds derive bundle/ extension.yaml --release 4.20 | kubectl apply -f -")]
+  operator-bounds derive bundle/ extension.yaml --release 1.10 | kubectl apply -f -")]
     Derive(derive::Derive),
     /// Run the policy as a webhook, for development and tests; production is Kubewarden's policy-server
     ///
@@ -98,10 +98,10 @@ policies.yml, as policy-server takes it:
     /// For an upgrade or a downgrade: where `spec.serviceAccount` is removed, and where it is required again. Exit code 0
     /// when nothing is in the way, 1 when something is, and 2 when something could not be read.
     #[command(after_long_help = "Examples:
-  operator-bounds upgrade-check --to 4.23 manifests/
-  operator-bounds upgrade-check --to 4.23 --fix manifests/
-  operator-bounds upgrade-check --from tech-preview --to 4.20 --fix --service-account installer manifests/
-  operator-bounds upgrade-check --to 4.23 --context production")]
+  operator-bounds upgrade-check --from 1.10 --to 1.11 manifests/
+  operator-bounds upgrade-check --to-crd clusterextensions.yaml --fix manifests/
+  operator-bounds upgrade-check --to 4.20 --fix --service-account installer manifests/
+  operator-bounds upgrade-check --to 1.11 --context production")]
     UpgradeCheck(upgrade_check::UpgradeCheck),
     /// Print the completion script of a shell
     #[command(after_long_help = "Examples:

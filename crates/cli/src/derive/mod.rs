@@ -13,6 +13,7 @@ pub mod need;
 mod resources;
 pub mod roles;
 pub mod unused;
+pub mod upgrade;
 pub mod v0;
 pub mod v1;
 

@@ -52,15 +52,16 @@ fn upgrade_check(stage: &Arc<Stage>) {
         "metadata": {"name": "in-the-way"},
         "spec": {"namespace": "demo", "serviceAccount": {"name": "installer"}, "source": source}});
     run(async { stage.create(std::slice::from_ref(&extension)).await });
-    let found = operator_bounds(stage, &["upgrade-check", "--to", "4.23"]);
+    let found = operator_bounds(stage, &["upgrade-check", "--to", "1.10"]);
     run(async { stage.delete(&extension).await });
     assert_eq!(found.status.code(), Some(1), "{}", said(&found));
-    assert!(said(&found).contains("ClusterExtension in-the-way: spec.serviceAccount is set"), "{}", said(&found));
+    let missing = "ClusterExtension in-the-way: ServiceAccount demo/installer, which it names, does not exist";
+    assert!(said(&found).contains(missing), "{}", said(&found));
 
     let directory = TempDir::new().unwrap();
     let kubeconfig = directory.path().join("kubeconfig");
     fs::write(&kubeconfig, "clusters: [").unwrap();
     let broken =
-        Command::new(PROGRAM).args(["upgrade-check", "--to", "4.23", "--kubeconfig"]).arg(&kubeconfig).output();
+        Command::new(PROGRAM).args(["upgrade-check", "--to", "1.11", "--kubeconfig"]).arg(&kubeconfig).output();
     assert_eq!(broken.unwrap().status.code(), Some(2));
 }
