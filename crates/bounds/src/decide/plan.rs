@@ -1,11 +1,12 @@
 //! What an InstallPlan brings, judged as a whole: what all of it together asks for, operator by operator.
 
-use crate::decide::borrowed::Operator;
+use crate::decide::borrowed::{self, Operator};
 use crate::decide::boundary::{self, Boundary, Bounds};
 use crate::decide::context::Context;
 use crate::decide::demand::{self, Demand, DemandedRules};
 use crate::decide::excess::{Judged, bounded, limits};
 use crate::decide::groups;
+use crate::decide::holders::{Holder, Reach, find};
 use crate::decide::message;
 use crate::decide::pieces::{Brought, Piece};
 use crate::decide::verdict::{Admitted, Reason, Refusal, Refused};
@@ -17,6 +18,7 @@ use crate::rbac::RBAC;
 use crate::rbac::role::RoleKey;
 use crate::rbac::rule::Rule;
 use crate::rbac::scope::Scope;
+use crate::rbac::subject::Identity;
 
 /// As many operators as one approval is judged for: each is weighed by itself.
 const MAX_OPERATORS: usize = 32;
@@ -38,12 +40,17 @@ pub fn within_bounds(
     let plan = Plan { what, namespace, pieces: &brought.pieces, manifests: &manifests };
     let mut messages = Vec::new();
     let mut lines = Vec::new();
+    let mut is_prepared = false;
     for operator in plan.operators()? {
         let csvs = plan.csvs(operator)?;
         let mut names = vec![operator];
         names.extend(csvs.iter().flat_map(|csv| [csv.metadata.name.as_str(), &csv.spec.replaces]));
         let Bounds::Bounded(group, boundaries) = boundary::of_operator(cx, namespace, &names)? else { continue };
         admitted = Admitted("bounded");
+        if !csvs.is_empty() && !is_prepared {
+            plan.prepare(cx, &group)?;
+            is_prepared = true;
+        }
         match plan.judge(cx, operator, &csvs, &group, &boundaries, besides) {
             Ok(()) => {}
             Err(refusal) => match refusal.why() {
@@ -101,6 +108,21 @@ impl<'p> Plan<'p> {
     pub(crate) fn csvs(&self, operator: &str) -> Result<Vec<ClusterServiceVersion<'p>>, Refusal> {
         let csvs = self.of(operator).filter(|(piece, _)| piece.kind == "ClusterServiceVersion");
         csvs.map(|(piece, _)| piece.read_csv(self.what)).collect()
+    }
+
+    /// Finds what is held by whoever may bound an operator of the plan, and by the accounts that any of them runs as: in one pass
+    /// over the bindings, however many operators there are.
+    fn prepare(&self, cx: &Context<'_>, group: &Group) -> Result<(), Refusal> {
+        let restrictions = boundary::restrictions(cx, group)?;
+        let bounding = group.account.iter().chain(restrictions.iter().map(|restriction| &restriction.account));
+        let bounding = bounding.map(|account| Identity::service_account(self.namespace, account));
+        let mut holders: Vec<Holder> = bounding.map(Holder::new).collect();
+        for piece in self.pieces.iter().filter(|piece| piece.kind == "ClusterServiceVersion") {
+            // One that cannot be read is refused in its turn.
+            let Ok(csv) = piece.read_csv(self.what) else { continue };
+            holders.extend(borrowed::accounts(&csv, self.namespace).into_iter().map(Holder::new));
+        }
+        Ok(find(&cx.lookups, &mut holders, Reach::Everywhere)?)
     }
 
     /// Judges everything that comes for one operator as one request.
