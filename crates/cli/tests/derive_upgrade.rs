@@ -96,8 +96,11 @@ fn the_policy_has_nothing_to_say_against_what_is_derived() {
         "metadata": {"name": "demo"}, "spec": {"namespace": "demo-ns"}});
     derived["items"].as_array_mut().unwrap().push(extension);
     fs::write(bundles.path().join("cluster.json"), derived.to_string()).unwrap();
-    let bindings: Vec<Value> = derived["items"].as_array().unwrap().iter().cloned().collect();
-    let bindings = bindings.iter().filter(|object| object["kind"].as_str().unwrap().ends_with("Binding"));
+    let bindings = derived["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|object| object["kind"].as_str().unwrap().ends_with("Binding"));
     let mut judged = 0;
     for binding in bindings {
         let kind = binding["kind"].as_str().unwrap();

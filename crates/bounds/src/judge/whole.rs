@@ -207,6 +207,10 @@ fn rbac<'r>(
             continue;
         }
         match of_binding(cx, kind, manifest, member.scope.clone(), &own)? {
+            // What a role beside it holds is asked for already; there is nothing to explain.
+            Some(demand) if members.iter().any(|role| role.is_bound_by(member)) => {
+                demands.push(Demand { why: None, ..demand });
+            }
             Some(demand) => demands.push(demand),
             // It may be in another part; if it is not, the binding itself is refused.
             None if !whole.is_complete => {}
@@ -226,6 +230,12 @@ impl Member<'_> {
         let is_role = self.group == RBAC && matches!(self.manifest.kind.as_str(), "Role" | "ClusterRole");
         let namespace = self.scope.namespace().map(str::to_owned);
         is_role.then(|| RoleKey { namespace, name: self.manifest.metadata.name.to_string() })
+    }
+
+    /// Whether it is a role that a binding gives where it is itself.
+    fn is_bound_by(&self, binding: &Member<'_>) -> bool {
+        let bound = binding.manifest.role_ref.key(binding.scope.namespace());
+        self.scope == binding.scope && bound.is_some() && self.role_key() == bound
     }
 
     /// The right to do this to the object, by its name if it has to be there for that.
