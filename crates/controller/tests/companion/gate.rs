@@ -80,6 +80,7 @@ pub(crate) async fn rights(cluster: &Cluster) -> anyhow::Result<()> {
 /// With any one of its rules taken away the gate cannot do its work, and its log says what is missing.
 pub(crate) async fn each_right_is_needed(cluster: &Cluster) -> anyhow::Result<()> {
     // A plan for which everything has to be read: a bundle in a ConfigMap, and a definition that was there before.
+    cluster.namespace("olm").await?;
     bounded(cluster, "less", "within-bounds").await?;
     let edit = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "edit", "namespace": "less"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bench;
 mod gate;
 mod hostile;
 mod program;
@@ -36,6 +37,10 @@ async fn run(wanted: &[String]) -> anyhow::Result<()> {
         };
     }
     let cluster = Cluster::start("deprecated").await?;
+    if wanted.iter().any(|word| word.starts_with("bench")) {
+        case!("bench: scale", bench::scale(&cluster));
+        return Ok(());
+    }
     case!("scope: the API server decides as the extension", scope::the_api_server_decides(&cluster));
     case!("scope: bad input is refused and widens nothing", scope::bad_input(&cluster));
     case!("scope: watches stream, and little time is added", scope::streams(&cluster));
