@@ -31,7 +31,10 @@ fn main() -> anyhow::Result<()> {
         match options.command {
             Command::Gate(options) => gate::run(options, stop).await,
             Command::Scope(options) => scope::run(options, stop).await,
-            Command::Rbac(options) => Ok(print!("{}", rights::manifest(&options))),
+            Command::Rbac(options) => {
+                print!("{}", rights::manifest(&options));
+                Ok(())
+            }
         }
     })
 }

@@ -90,7 +90,7 @@ object! {
 object! {
     #[derive(Debug, Default, PartialEq, Eq)]
     struct Webhook<'a> {
-        webhook_type: Text<'a> = "type",
+        of: Text<'a> = "type",
         name: Text<'a> = "generateName",
         rules: Vec<Intercepted<'a>> = "rules",
     }
@@ -255,13 +255,12 @@ impl Installed<'_> {
     fn intercepts(&self, new: &Serving<'_>) -> Vec<String> {
         let known = &self.serving.spec;
         let hooks = new.spec.webhooks.iter().filter(|hook| {
-            let like = || known.webhooks.iter().filter(|other| other.webhook_type == hook.webhook_type);
+            let like = || known.webhooks.iter().filter(|other| other.of == hook.of);
             let is_known = |rule: &Intercepted<'_>| like().any(|other| other.rules.contains(rule));
             like().next().is_none() || !hook.rules.iter().all(is_known)
         });
-        let hooks = hooks.map(|hook| {
-            format!("its {} {} intercepts what the installed version does not", hook.webhook_type, hook.name)
-        });
+        let hooks =
+            hooks.map(|hook| format!("its {} {} intercepts what the installed version does not", hook.of, hook.name));
         let services = new.spec.services.owned.iter().filter(|service| !known.services.owned.contains(service));
         let services = services.map(|service| format!("it serves a new API, {}.{}", service.version, service.group));
         hooks.chain(services).collect()

@@ -17,7 +17,7 @@ use super::world::RoleName;
 
 /// How long the API server may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// No object is longer, nor is a list of the Subscriptions or plans of one namespace.
+/// Where nothing but metadata is read, nothing else is sent.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
@@ -48,7 +48,7 @@ pub(super) async fn read(client: &Client, path: &str, part: Part) -> Result<Opti
         Part::MetadataOfAll => METADATA_LIST,
     };
     let request = Request::get(path).header(ACCEPT, accept).body(Vec::new());
-    let request = request.map_err(|error| kube::Error::HttpError(error))?;
+    let request = request.map_err(kube::Error::HttpError)?;
     match timeout(PATIENCE, client.request_text(request)).await {
         Err(_) => Err(ReadError::Silence),
         Ok(Ok(text)) => Ok(Some(text)),

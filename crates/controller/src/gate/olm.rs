@@ -9,19 +9,19 @@ use serde::Deserialize;
 pub(super) struct Kind {
     pub group: &'static str,
     pub version: &'static str,
-    pub kind: &'static str,
+    pub name: &'static str,
     pub plural: &'static str,
 }
 
 const GROUP: &str = "operators.coreos.com";
 pub(super) const OPERATOR_GROUPS: Kind =
-    Kind { group: GROUP, version: "v1", kind: "OperatorGroup", plural: "operatorgroups" };
+    Kind { group: GROUP, version: "v1", name: "OperatorGroup", plural: "operatorgroups" };
 pub(super) const INSTALL_PLANS: Kind =
-    Kind { group: GROUP, version: "v1alpha1", kind: "InstallPlan", plural: "installplans" };
+    Kind { group: GROUP, version: "v1alpha1", name: "InstallPlan", plural: "installplans" };
 pub(super) const SUBSCRIPTIONS: Kind =
-    Kind { group: GROUP, version: "v1alpha1", kind: "Subscription", plural: "subscriptions" };
+    Kind { group: GROUP, version: "v1alpha1", name: "Subscription", plural: "subscriptions" };
 pub(super) const CLUSTER_SERVICE_VERSIONS: Kind =
-    Kind { group: GROUP, version: "v1alpha1", kind: "ClusterServiceVersion", plural: "clusterserviceversions" };
+    Kind { group: GROUP, version: "v1alpha1", name: "ClusterServiceVersion", plural: "clusterserviceversions" };
 
 impl Kind {
     /// The path of one object, or of all of a namespace.

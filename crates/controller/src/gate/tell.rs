@@ -49,7 +49,7 @@ pub(super) async fn tell(
     for (kind, object) in about {
         let event = event(namespace, kind, object, news, message, &plan.name);
         if let Err(error) = events.create(&PostParams::default(), &event).await {
-            tracing::warn!(namespace, kind = kind.kind, name = object.name, %error, "an Event could not be written");
+            tracing::warn!(namespace, kind = kind.name, name = object.name, %error, "an Event could not be written");
         }
     }
 }
@@ -65,7 +65,7 @@ fn event(namespace: &str, kind: Kind, object: &Meta, news: News, message: &str, 
         },
         involved_object: ObjectReference {
             api_version: Some(format!("{}/{}", kind.group, kind.version)),
-            kind: Some(kind.kind.to_owned()),
+            kind: Some(kind.name.to_owned()),
             namespace: Some(namespace.to_owned()),
             name: Some(object.name.clone()),
             uid: Some(object.uid.clone()).filter(|uid| !uid.is_empty()),

@@ -44,7 +44,7 @@ impl Watched {
 }
 
 /// What becomes of an object that is seen; `None` when it is gone. Returns who has to be looked at again.
-type Note<K> = fn(&mut World, Key, Option<K>) -> Vec<String>;
+type Note<K> = fn(&mut World, &Key, Option<K>) -> Vec<String>;
 /// What is known of a kind, for those of which anything is.
 type Known = fn(&World) -> HashSet<Key>;
 
@@ -53,15 +53,15 @@ pub(super) fn start(client: &Client, watched: &Watched, tasks: &mut JoinSet<()>)
     let mut watching = Watching { client, watched, tasks, seen: Vec::new() };
     let all = watcher::Config::default;
     let nothing: Known = |_| HashSet::new();
-    watching.watch::<PartialObjectMeta<Namespace>>((), all(), namespace, World::known_namespaces);
-    watching.watch::<DynamicObject>(OPERATOR_GROUPS.resource(), all(), group, World::known_groups);
-    watching.watch::<RoleBinding>((), all(), binding, |world| world.known_bindings(false));
-    watching.watch::<ClusterRoleBinding>((), all(), binding, |world| world.known_bindings(true));
-    watching.watch::<PartialObjectMeta<Role>>((), all(), |world, key, _| world.role(&key), nothing);
-    watching.watch::<PartialObjectMeta<ClusterRole>>((), all(), |world, key, _| world.role(&key), nothing);
-    watching.watch::<PartialObjectMeta<ServiceAccount>>((), all(), concerns, nothing);
+    watching.watch::<PartialObjectMeta<Namespace>>(&(), all(), namespace, World::known_namespaces);
+    watching.watch::<DynamicObject>(&OPERATOR_GROUPS.resource(), all(), group, World::known_groups);
+    watching.watch::<RoleBinding>(&(), all(), binding, |world| world.known_bindings(false));
+    watching.watch::<ClusterRoleBinding>(&(), all(), binding, |world| world.known_bindings(true));
+    watching.watch::<PartialObjectMeta<Role>>(&(), all(), |world, key, _| world.role(key), nothing);
+    watching.watch::<PartialObjectMeta<ClusterRole>>(&(), all(), |world, key, _| world.role(key), nothing);
+    watching.watch::<PartialObjectMeta<ServiceAccount>>(&(), all(), concerns, nothing);
     let mut of_olm = |kind: Kind, config| {
-        watching.watch::<PartialObjectMeta<DynamicObject>>(kind.resource(), config, concerns, nothing);
+        watching.watch::<PartialObjectMeta<DynamicObject>>(&kind.resource(), config, concerns, nothing);
     };
     of_olm(INSTALL_PLANS, all());
     of_olm(SUBSCRIPTIONS, all());
@@ -79,12 +79,12 @@ struct Watching<'w> {
 
 impl Watching<'_> {
     /// Follows all objects of a kind: of a `PartialObjectMeta`, only their metadata is sent.
-    fn watch<K>(&mut self, kind: K::DynamicType, config: watcher::Config, note: Note<K>, known: Known)
+    fn watch<K>(&mut self, kind: &K::DynamicType, config: watcher::Config, note: Note<K>, known: Known)
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     {
-        let name = K::kind(&kind).into_owned();
-        let stream = watch_objects(Api::<K>::all_with(self.client.clone(), &kind), config);
+        let name = K::kind(kind).into_owned();
+        let stream = watch_objects(Api::<K>::all_with(self.client.clone(), kind), config);
         self.follow(name, stream, note, known);
     }
 
@@ -104,19 +104,19 @@ impl Watching<'_> {
             while let Some(event) = stream.next().await {
                 let mut world = watched.world();
                 let again = match event {
-                    Ok(Event::Apply(object)) => note(&mut world, object.key(), Some(object)),
-                    Ok(Event::Delete(object)) => note(&mut world, object.key(), None),
+                    Ok(Event::Apply(object)) => note(&mut world, &object.key(), Some(object)),
+                    Ok(Event::Delete(object)) => note(&mut world, &object.key(), None),
                     Ok(Event::Init) => {
                         left = known(&world);
                         Vec::new()
                     }
                     Ok(Event::InitApply(object)) => {
                         left.remove(&object.key());
-                        note(&mut world, object.key(), Some(object))
+                        note(&mut world, &object.key(), Some(object))
                     }
                     Ok(Event::InitDone) => {
                         for key in left.drain() {
-                            note(&mut world, key, None);
+                            note(&mut world, &key, None);
                         }
                         if let Some(all_seen) = all_seen.take() {
                             let _ = all_seen.send(());
@@ -151,13 +151,13 @@ impl<K: Resource> HasMeta for K {
     }
 }
 
-fn namespace(world: &mut World, key: Key, object: Option<PartialObjectMeta<Namespace>>) -> Vec<String> {
+fn namespace(world: &mut World, key: &Key, object: Option<PartialObjectMeta<Namespace>>) -> Vec<String> {
     let labels = object.map(|object| json!(object.metadata.labels.unwrap_or_default()));
     world.namespace(&key.1, labels)
 }
 
 /// Of a group, what verdicts read, and its identity for Events.
-fn group(world: &mut World, key: Key, object: Option<DynamicObject>) -> Vec<String> {
+fn group(world: &mut World, key: &Key, object: Option<DynamicObject>) -> Vec<String> {
     let json = object.map(|object| {
         let meta = object.metadata;
         let restrict = meta.annotations.and_then(|mut all| all.remove_entry("operator-bounds/restrict"));
@@ -173,12 +173,12 @@ fn group(world: &mut World, key: Key, object: Option<DynamicObject>) -> Vec<Stri
         .to_string()
         .into_boxed_str()
     });
-    world.group(key, json)
+    world.group(key.clone(), json)
 }
 
 /// Of a binding, what verdicts read.
-fn binding<K: Binding>(world: &mut World, key: Key, object: Option<K>) -> Vec<String> {
-    let Some(object) = object else { return world.binding(&key, None) };
+fn binding<K: Binding>(world: &mut World, key: &Key, object: Option<K>) -> Vec<String> {
+    let Some(object) = object else { return world.binding(key, None) };
     let (meta, role_ref, subjects) = object.parts();
     let labels = meta.labels.unwrap_or_default();
     let labels: std::collections::BTreeMap<_, _> =
@@ -188,7 +188,7 @@ fn binding<K: Binding>(world: &mut World, key: Key, object: Option<K>) -> Vec<St
         owners.iter().map(|it| json!({"apiVersion": it.api_version, "kind": it.kind, "name": it.name})).collect();
     let metadata = json!({"name": key.1, "namespace": key.0, "labels": labels, "ownerReferences": owners});
     let json = json!({"metadata": metadata, "roleRef": role_ref, "subjects": subjects}).to_string();
-    world.binding(&key, Some((json.into_boxed_str(), &subjects)))
+    world.binding(key, Some((json.into_boxed_str(), &subjects)))
 }
 
 trait Binding {
@@ -208,7 +208,7 @@ impl Binding for ClusterRoleBinding {
 }
 
 /// Something in this namespace has changed.
-fn concerns<K>(world: &mut World, key: Key, _: Option<K>) -> Vec<String> {
+fn concerns<K>(world: &mut World, key: &Key, _: Option<K>) -> Vec<String> {
     world.if_gated(&key.0)
 }
 
@@ -218,7 +218,7 @@ impl Kind {
             group: self.group.to_owned(),
             version: self.version.to_owned(),
             api_version: format!("{}/{}", self.group, self.version),
-            kind: self.kind.to_owned(),
+            kind: self.name.to_owned(),
             plural: self.plural.to_owned(),
         }
     }

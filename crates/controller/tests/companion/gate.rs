@@ -58,7 +58,7 @@ pub(crate) async fn events(cluster: &Cluster, namespace: &str) -> anyhow::Result
 }
 
 /// Everything that the gate has written in all cases: approvals and annotations, Events, its Lease, and nothing else.
-pub(crate) async fn rights(cluster: &Cluster) -> anyhow::Result<()> {
+pub(crate) fn rights(cluster: &Cluster) -> anyhow::Result<()> {
     let events = cluster.audit.events()?;
     let ours = events.iter().filter(|event| event.user() == USER);
     let written: BTreeSet<(String, String)> = ours.map(|event| (event.verb.clone(), event.resource())).collect();
@@ -80,6 +80,7 @@ pub(crate) async fn rights(cluster: &Cluster) -> anyhow::Result<()> {
 /// With any one of its rules taken away the gate cannot do its work, and its log says what is missing.
 pub(crate) async fn each_right_is_needed(cluster: &Cluster) -> anyhow::Result<()> {
     // A plan for which everything has to be read: a bundle in a ConfigMap, and a definition that was there before.
+    cluster.namespace("olm").await?;
     bounded(cluster, "less", "within-bounds").await?;
     let edit = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "edit", "namespace": "less"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
@@ -97,8 +98,8 @@ pub(crate) async fn each_right_is_needed(cluster: &Cluster) -> anyhow::Result<()
     .await?;
     let rules = program::rules()?;
     println!("   {} rules", rules.len());
-    for number in 0..rules.len() {
-        let resource = rules[number]["resources"][0].as_str().unwrap_or_default();
+    for (number, rule) in rules.iter().enumerate() {
+        let resource = rule["resources"][0].as_str().unwrap_or_default();
         let said = program::without(cluster, number, resource).await?;
         ensure!(said.contains("forbidden") && said.contains(resource), "without {resource}: {said}");
         // What the last one has said is no news to the next one.

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bench;
 mod gate;
 mod hostile;
 mod program;
@@ -36,6 +37,10 @@ async fn run(wanted: &[String]) -> anyhow::Result<()> {
         };
     }
     let cluster = Cluster::start("deprecated").await?;
+    if wanted.iter().any(|word| word.starts_with("bench")) {
+        case!("bench: scale", bench::scale(&cluster));
+        return Ok(());
+    }
     case!("scope: the API server decides as the extension", scope::the_api_server_decides(&cluster));
     case!("scope: bad input is refused and widens nothing", scope::bad_input(&cluster));
     case!("scope: watches stream, and little time is added", scope::streams(&cluster));
@@ -49,7 +54,7 @@ async fn run(wanted: &[String]) -> anyhow::Result<()> {
             case!("gate beside OLM: without an account, and with one that is gone", v0::accounts(&world));
             case!("gate beside OLM: a plan of 200 steps", v0::many_steps(&world));
             case!("gate beside OLM: two replicas, and the leader is killed", v0::replicas(&world));
-            case!("gate: what it wrote, by the audit log", gate::rights(&cluster));
+            case!("gate: what it wrote, by the audit log", async { gate::rights(&cluster) });
         } else {
             println!("NOT RUN: THE GATE BESIDE THE REAL OLM v0, whose parts are not there");
         }

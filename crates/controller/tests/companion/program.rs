@@ -78,7 +78,7 @@ pub(crate) async fn without(cluster: &Cluster, number: usize, resource: &str) ->
     cluster.namespace(&name).await?;
     let mut rule = 0;
     for mut object in printed(Command::new(PROGRAM).args(["rbac", "--namespace", &name]))? {
-        if let Some(rules) = object["rules"].as_array_mut() {
+        if let Some(rules) = object.get_mut("rules").and_then(Value::as_array_mut) {
             rules.retain(|_| {
                 rule += 1;
                 rule != number + 1
