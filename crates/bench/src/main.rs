@@ -3,6 +3,7 @@
 //! What is compared is measured in the same run, in turns, so that a busy machine is busy for both.
 
 mod check;
+mod release;
 #[path = "../../../tests/support/mod.rs"]
 mod support;
 
@@ -26,6 +27,7 @@ use support::{Oracle, cluster, items, lines, raw, root, shared, text, unpack};
 fn main() -> Result<()> {
     let baseline = test_parts::policy("baseline-policy")?;
     sizes(&baseline)?;
+    release::reach(&baseline)?;
     if let Some(corpus) = shared("corpus", "OPERATOR_BOUNDS_CORPUS") {
         let operators = csvs(&corpus);
         against_the_baseline(&operators, &baseline)?;

@@ -74,6 +74,15 @@ choice! {
     }
 }
 choice! {
+    /// Whether Subscriptions of gated namespaces stay Manual.
+    ManualApproval {
+        /// They are whatever somebody makes them.
+        Off = "off",
+        /// They do.
+        Enforce = "enforce",
+    }
+}
+choice! {
     /// The life of `ClusterExtension.spec.serviceAccount`.
     Phase {
         /// The field must be there.
@@ -166,6 +175,8 @@ object! {
     pub struct Olm {
         /// The accounts of OLM v0's controllers.
         pub v0_users: Vec<String> = "v0Users",
+        /// The accounts of the gate, which `guardSubscriptions` lets approve InstallPlans.
+        pub gate_users: Vec<String> = "gateUsers",
         /// The accounts of OLM v1's controller.
         pub v1_users: Vec<String> = "v1Users",
     }
@@ -184,6 +195,8 @@ object! {
         pub cluster_writes: Severity = "clusterWrites",
         /// Whether `escalate` and `bind` count.
         pub escalation: Escalation = "escalation",
+        /// Whether Subscriptions stay Manual where the gate approves.
+        pub manual_approval: ManualApproval = "manualApproval",
     }
 }
 
@@ -263,6 +276,7 @@ impl Default for Olm {
             v0_users: ["olm", "operator-lifecycle-manager", "openshift-operator-lifecycle-manager"]
                 .map(|namespace| account(namespace, "olm-operator-serviceaccount"))
                 .to_vec(),
+            gate_users: Vec::new(),
             v1_users: ["olmv1-system", "openshift-operator-controller"]
                 .map(|namespace| account(namespace, "operator-controller-controller-manager"))
                 .to_vec(),
@@ -277,6 +291,7 @@ impl Default for OperatorGroups {
             missing_service_account: Strictness::Warn,
             cluster_writes: Severity::Deny,
             escalation: Escalation::Ignore,
+            manual_approval: ManualApproval::Off,
         }
     }
 }
@@ -414,6 +429,12 @@ impl Settings {
     #[must_use]
     pub fn is_olm_v0(&self, user: &str) -> bool {
         self.olm.v0_users.iter().any(|known| known == user)
+    }
+
+    /// Whether this is one of the gate's accounts.
+    #[must_use]
+    pub fn is_gate(&self, user: &str) -> bool {
+        self.olm.gate_users.iter().any(|known| known == user)
     }
 
     /// Whether this is one of OLM v1's own accounts.

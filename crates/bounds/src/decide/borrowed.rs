@@ -37,9 +37,13 @@ impl Operator<'_> {
     /// The accounts of its Deployments, as subjects name them: not through groups.
     #[must_use]
     pub fn accounts(&self) -> Vec<Identity> {
-        let accounts = self.csv.accounts();
-        accounts.into_iter().map(|name| Identity::service_account(self.namespace, name).itself()).collect()
+        accounts(self.csv, self.namespace)
     }
+}
+
+/// The accounts that the Deployments of a ClusterServiceVersion run as in this namespace, as subjects name them.
+pub(crate) fn accounts(csv: &ClusterServiceVersion<'_>, namespace: &str) -> Vec<Identity> {
+    csv.accounts().into_iter().map(|name| Identity::service_account(namespace, name).itself()).collect()
 }
 
 /// What one version of an operator declares: as far as that goes, its own RBAC does not count as borrowed.

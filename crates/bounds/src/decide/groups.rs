@@ -172,3 +172,15 @@ fn selected(lookups: &Lookups<'_>, selector: &Selector<'_>) -> Result<BTreeSet<S
     })?;
     Ok(found)
 }
+
+/// The value of a label of a Namespace.
+pub fn label_of(lookups: &Lookups<'_>, namespace: &str, label: &str) -> Result<Option<String>, LookupError> {
+    let answer = lookups.list(NAMESPACES, None)?;
+    let mut found = None;
+    each_item(&answer, &List { resource: NAMESPACES, namespace: None }, &mut |row: NamespaceRow<'_>| {
+        if row.metadata.name == *namespace {
+            found = row.metadata.labels.iter().find(|(key, _)| **key == *label).map(|(_, value)| value.to_string());
+        }
+    })?;
+    Ok(found)
+}

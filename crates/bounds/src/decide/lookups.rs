@@ -10,10 +10,12 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 
 use crate::cluster::{CLUSTER_ROLES, Cluster, Get, List, LookupError, Question, ROLES, Resource, SERVICE_ACCOUNTS};
+use crate::decide::holders::Held;
 use crate::olm::meta::MetaOnly;
 use crate::olm::selector::Selector;
 use crate::rbac::role::{RoleKey, Rules};
 use crate::rbac::rule::Rule;
+use crate::rbac::subject::Identity;
 use crate::read::name::{is_no_name, is_object_name, is_plain};
 use crate::read::object::object;
 use crate::read::text::Text;
@@ -49,6 +51,8 @@ pub struct Lookups<'c> {
     roles: Known<RoleKey, Option<Role>>,
     role_bytes: Cell<usize>,
     accounts: Known<(String, String), bool>,
+    /// What somebody holds anywhere. Of those there may be thousands: an operator may run as so many accounts.
+    held: RefCell<BTreeMap<Identity, Vec<Held>>>,
 }
 
 impl fmt::Debug for Lookups<'_> {
@@ -100,6 +104,7 @@ impl<'c> Lookups<'c> {
             roles: Known::new(),
             role_bytes: Cell::new(0),
             accounts: Known::new(),
+            held: RefCell::default(),
         }
     }
 
@@ -222,6 +227,16 @@ impl<'c> Lookups<'c> {
         };
         self.roles.insert(key.clone(), role.clone());
         Ok(role)
+    }
+
+    /// What somebody holds anywhere, if that was looked for already.
+    pub(crate) fn held(&self, identity: &Identity) -> Option<Vec<Held>> {
+        self.held.borrow().get(identity).cloned()
+    }
+
+    /// Keeps what somebody was found to hold anywhere.
+    pub(crate) fn remember(&self, identity: &Identity, held: &[Held]) {
+        self.held.borrow_mut().insert(identity.clone(), held.to_vec());
     }
 
     /// The API server's own answer.

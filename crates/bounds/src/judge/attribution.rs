@@ -6,19 +6,20 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use super::review::Review;
+use crate::cluster::LookupError;
 use crate::decide::boundary::{self, Bounds, Restriction};
 use crate::decide::claims;
 use crate::decide::demand::Demand;
 use crate::decide::excess::{Judged, bounded, limits};
 use crate::decide::groups;
-use crate::decide::holders::{self, Bound, Reach};
+use crate::decide::holders::{self, Bound, Reach, Reached, ReachedIn};
 use crate::decide::installed::{Installed, installed};
 use crate::decide::verdict::{Admitted, Reason, Refusal};
 use crate::olm::group::{Group, OperatorGroup};
 use crate::olm::meta::{Labels, Meta};
 use crate::rbac::role::RoleKey;
 use crate::rbac::scope::Scope;
-use crate::rbac::subject::Subject;
+use crate::rbac::subject::{Accounts, Subject};
 use crate::read::order::ordered;
 
 use super::binding::Binding;
@@ -114,7 +115,8 @@ pub(super) fn bound<'r>(
             admitted = Admitted("exempt");
             continue;
         }
-        let whom = Whom { cx, piece, reached: &reached, there: OnceCell::new() };
+        let here = ReachedIn::new(namespace, &reached);
+        let whom = Whom { cx, piece, reached: &reached, here, there: OnceCell::new() };
         match boundary::of_namespace(cx, namespace, &|group, restriction| whom.is_held(group, restriction))? {
             Bounds::NoGroup => {}
             Bounds::Unbounded(_) => admitted = Admitted("unbounded"),
@@ -220,9 +222,12 @@ fn claimants(cx: &Review<'_>, piece: &Piece<'_>) -> Result<Option<BTreeSet<Strin
 fn bound_to_cluster_role(cx: &Review<'_>, key: &RoleKey, concerned: &[Group]) -> Result<Vec<Bound>, Refusal> {
     let object: Labelled<'_> = read_new(cx)?;
     let labels = object.with_what_follows();
-    let of_concern = |bound: &Bound| concerned.iter().any(|group| bound.reaches(&group.namespace));
-    let bound = holders::bound(&cx.lookups, Reach::Everywhere, &|row, bound| {
-        *row == *key || (row.namespace.is_none() && of_concern(bound))
+    let concerned = ordered(concerned.iter().map(|group| group.namespace.as_str()));
+    let of_concern = |accounts: Accounts<&str>| {
+        accounts == Accounts::All || accounts.namespace().is_some_and(|namespace| concerned.contains(namespace))
+    };
+    let bound = holders::bound(&cx.lookups, Reach::Everywhere, &|row, accounts| {
+        *row == *key || (row.namespace.is_none() && of_concern(accounts))
     })?;
     let mut reached = Vec::new();
     for (row, bound) in bound {
@@ -260,7 +265,8 @@ fn namespaces(
             if !is_copy {
                 found.add(&cx.request.namespace);
             }
-            for group in concerned.iter().filter(|group| concerns(cx, group, reached)) {
+            let reached = Reached::of(reached);
+            for group in concerned.iter().filter(|group| concerns(cx, group, &reached)) {
                 found.add(&group.namespace);
             }
         }
@@ -279,14 +285,10 @@ fn namespaces(
 /// Whether what is reached concerns a group: its account bounds whom a subject names, and all accounts of the namespace at once,
 /// and a restriction also those whom a subject reaches through a group of users. (Who is in `system:authenticated` holds what
 /// everybody holds.)
-fn concerns(cx: &Review<'_>, group: &Group, reached: &[Bound]) -> bool {
+fn concerns(cx: &Review<'_>, group: &Group, reached: &Reached) -> bool {
     let namespace = group.namespace.as_str();
-    let is_restricted = restricts(cx, namespace, &group.restrict);
-    let is_bounded = group.account.is_some();
-    reached.iter().any(|bound| {
-        let named = bound.account().is_some_and(|(of, _)| of == namespace) || bound.is_all_of(namespace);
-        (named && (is_bounded || is_restricted)) || (is_restricted && bound.reaches(namespace))
-    })
+    (group.account.is_some() && reached.names(namespace))
+        || (reached.reaches(namespace) && restricts(cx, namespace, &group.restrict))
 }
 
 #[derive(Debug, Default)]
@@ -358,8 +360,48 @@ struct Whom<'x> {
     cx: &'x Review<'x>,
     piece: &'x Piece<'x>,
     reached: &'x [Bound],
-    /// The operators of the namespace that is looked at.
-    there: OnceCell<Vec<Installed>>,
+    /// Those of the namespace that is looked at.
+    here: ReachedIn<'x>,
+    /// The operators of that namespace.
+    there: OnceCell<There>,
+}
+
+/// The operators of a namespace, each read once however many restrictions there are.
+struct There {
+    operators: Vec<Operator>,
+    /// Whether somebody is reached who is none of their accounts.
+    is_unknown_reached: bool,
+}
+
+/// What of an operator says whether something is for it.
+struct Operator {
+    name: String,
+    replaces: String,
+    /// Whether it runs as an account that is reached.
+    is_reached: bool,
+}
+
+impl There {
+    fn new(installed: &[Installed], here: &ReachedIn<'_>) -> Result<Self, LookupError> {
+        let mut operators = Vec::new();
+        let mut known = BTreeSet::new();
+        for operator in installed {
+            let csv = operator.csv()?;
+            let accounts = csv.accounts();
+            operators.push(Operator {
+                name: operator.name.clone(),
+                replaces: csv.spec.replaces.to_string(),
+                is_reached: accounts.iter().any(|account| here.reaches(account)),
+            });
+            known.extend(accounts.into_iter().filter_map(|account| here.named.get(account).copied()));
+        }
+        Ok(There { operators, is_unknown_reached: here.all || known.len() < here.named.len() })
+    }
+
+    fn any_held(&self, restriction: &Restriction, counts: &dyn Fn(&Operator) -> bool) -> bool {
+        let mut operators = self.operators.iter().filter(|operator| counts(operator));
+        operators.any(|operator| restriction.holds(&operator.name) || restriction.holds(&operator.replaces))
+    }
 }
 
 impl Whom<'_> {
@@ -367,29 +409,16 @@ impl Whom<'_> {
     /// that is reached, for the restricting account itself, which would otherwise grow with the attack; and whichever it is
     /// where nobody can tell for whom this is.
     fn is_held(&self, group: &Group, restriction: &Restriction) -> Result<bool, Refusal> {
-        if self.piece.labels().iter().any(|labels| restriction.holds(&labels.owner)) {
+        if self.piece.labels().iter().any(|labels| restriction.holds(&labels.owner))
+            || self.here.reaches(&restriction.account)
+        {
             return Ok(true);
         }
-        let namespace = group.namespace.as_str();
-        if self.reached.iter().any(|bound| bound.names(namespace, &restriction.account)) {
+        let there = self.there(&group.namespace)?;
+        if there.any_held(restriction, &|operator| operator.is_reached) {
             return Ok(true);
         }
-        let mut unknown = self.is_unattributed();
-        let mut accounts = Vec::new();
-        for operator in self.there(namespace)? {
-            let csv = operator.csv()?;
-            let is_reached = |account: &&str| self.reached.iter().any(|bound| bound.names(namespace, account));
-            if csv.accounts().iter().any(is_reached)
-                && (restriction.holds(&operator.name) || restriction.holds(&csv.spec.replaces))
-            {
-                return Ok(true);
-            }
-            accounts.extend(csv.accounts().into_iter().map(str::to_owned));
-        }
-        unknown |= self.reached.iter().any(|bound| match bound.account() {
-            Some((of, name)) => of == namespace && !accounts.iter().any(|account| account == name),
-            None => bound.reaches(namespace),
-        });
+        let unknown = self.is_unattributed() || there.is_unknown_reached;
         Ok(unknown && self.is_set_up(group, restriction)?)
     }
 
@@ -405,19 +434,17 @@ impl Whom<'_> {
         if restriction.is_local {
             return Ok(true);
         }
-        for operator in self.there(&group.namespace)? {
-            if restriction.holds(&operator.name) || restriction.holds(&operator.csv()?.spec.replaces) {
-                return Ok(true);
-            }
+        if self.there(&group.namespace)?.any_held(restriction, &|_| true) {
+            return Ok(true);
         }
         Ok(self.cx.lookups.account_exists(&group.namespace, &restriction.account)?)
     }
 
-    fn there(&self, namespace: &str) -> Result<&[Installed], Refusal> {
+    fn there(&self, namespace: &str) -> Result<&There, Refusal> {
         if let Some(there) = self.there.get() {
             return Ok(there);
         }
-        let there = installed(&self.cx.lookups, namespace)?;
+        let there = There::new(&installed(&self.cx.lookups, namespace)?, &self.here)?;
         Ok(self.there.get_or_init(|| there))
     }
 }

@@ -226,7 +226,7 @@ fn hook(cx: &Review<'_>, metadata: &Meta<'_>, was_hook: bool) -> Refusal {
         let namespace = namespace.map(|name| format!(" --namespace {}", shell(name))).unwrap_or_default();
         format!(
             " If somebody else added it to the object, remove it: kubectl annotate {}{namespace} {} helm.sh/hook-",
-            kind.to_lowercase(),
+            kind.to_ascii_lowercase(),
             shell(&name)
         )
     } else {

@@ -6,6 +6,7 @@ mod bookkeeping;
 mod cluster_extension;
 mod csv;
 mod install_plan;
+mod manual;
 mod object_set;
 mod olms_own;
 mod operator_group;
@@ -55,7 +56,15 @@ pub(crate) fn judge<'p>(request: &'p AdmissionRequest<'p>, cx: &'p Context<'p>) 
 /// Judges a request by the kind of its object.
 fn judge_kind(cx: &Review<'_>) -> Verdict {
     let request = cx.request;
-    // Deletion is never blocked, and a refused status would leave things that OLM skips for ever.
+    if request.operation == Operation::Delete
+        && manual::is_enforced(cx)
+        && request.kind.group == "operators.coreos.com"
+        && request.kind.kind == "InstallPlan"
+        && request.sub_resource.is_empty()
+    {
+        return install_plan::judge_deletion(cx);
+    }
+    // Deletion is never blocked otherwise, and a refused status would leave things that OLM skips for ever.
     if matches!(request.operation, Operation::Delete | Operation::Connect) {
         return Ok(Admitted("deletion"));
     }

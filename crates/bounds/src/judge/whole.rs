@@ -12,6 +12,7 @@ use crate::decide::excess::{self, Limit, bounded};
 use crate::decide::holders::{Holder, Reach, find};
 use crate::decide::life::Life;
 use crate::decide::message::{self, shell};
+use crate::decide::plan::{of_binding, with_dangling};
 use crate::decide::verdict::{Reason, Refusal};
 use crate::olm::definition::Defined;
 use crate::olm::kinds::{self, Resource};
@@ -25,7 +26,6 @@ use crate::rbac::subject::Identity;
 use crate::read::json;
 use crate::settings::Crds;
 
-use super::install_plan::{of_binding, with_dangling};
 use super::owned;
 use super::review::Review;
 
@@ -98,11 +98,15 @@ fn bounded_all(
     dangling: Vec<String>,
     limit: Limit<'_>,
 ) -> Result<(), Refusal> {
+    let name = shell(whole.extension);
     let mut notes = dangling.clone();
     notes.push(format!(
         "nothing of it was written, and what is installed stays as it is. Once it is granted OLM installs it by itself, after \
-         a while; at once with: kubectl annotate --overwrite clusterextension {} operator-bounds/retry=\"$(date)\"",
-        shell(whole.extension)
+         a while; at once with: kubectl annotate --overwrite clusterextension {name} operator-bounds/retry=\"$(date)\""
+    ));
+    notes.push(format!(
+        "without the bundle at hand, grant it with: operator-bounds derive --extension {name} --context \
+         \"$(kubectl config current-context)\" | kubectl apply -f -"
     ));
     let judged = excess::Judged { what: whole.what.clone(), demands, manifest: "BUNDLE".to_owned(), notes };
     let verdict = bounded(cx, &judged, &[limit], cx.settings.cluster_extensions.escalation);

@@ -16,7 +16,7 @@ enum Open {
 }
 
 /// Turns the first document of a YAML text into JSON.
-pub(crate) fn to_json(text: &str) -> Result<String, String> {
+pub fn to_json(text: &str) -> Result<String, String> {
     let mut json = String::with_capacity(text.len());
     let mut open: Vec<Open> = Vec::new();
     for next in Parser::new_from_str(text) {

@@ -17,7 +17,7 @@ use operator_bounds::derive::bundle::{Bundle, Object};
 use operator_bounds::derive::manifest::{self, Manifests as Applied};
 use operator_bounds::derive::need::Needs;
 use operator_bounds::derive::v1::Sender;
-use operator_bounds::derive::{self, Installer, Whom, roles, unused, upgrade, v0, v1};
+use operator_bounds::derive::{self, Installer, Whom, live, roles, unused, upgrade, v0, v1};
 use operator_bounds::policy::Policy;
 use serde_json::Value;
 
@@ -28,8 +28,12 @@ use super::print;
 pub(crate) struct Derive {
     /// The bundle: a directory, an archive (.tar.gz), or the ClusterServiceVersion alone, as YAML or JSON; for an upgrade, the
     /// version that is there before the one that comes; and the ClusterExtension that installs it
-    #[arg(value_name = "BUNDLE|CSV|EXTENSION", required = true)]
+    #[arg(value_name = "BUNDLE|CSV|EXTENSION", required_unless_present = "extension")]
     paths: Vec<PathBuf>,
+    /// OLM v1, instead of a bundle: an extension that is in the cluster. What it lacks for the release that was refused, by its
+    /// conditions, or for the one that is installed
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["paths", "olm", "install_mode", "targets", "namespace", "unused", "with_account"])]
+    extension: Option<String>,
     /// For whom: `serviceaccount NAMESPACE/NAME`, or `synthetic NAME` for a ClusterExtension without an account
     /// [default: whom the ClusterExtension names]
     #[arg(long = "for", num_args = 2, value_names = ["KIND", "NAME"])]
@@ -98,6 +102,9 @@ enum Output {
 }
 
 pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
+    if let Some(extension) = &arguments.extension {
+        return run_for_extension(arguments, extension);
+    }
     let mut bundle = Bundle::read(&arguments.paths)?;
     let old = upgrade::take_old(&mut bundle, &arguments.paths);
     let (whom, installer) = purpose(arguments, &bundle)?;
@@ -139,6 +146,31 @@ pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
         }
     }
     let applied = Applied { whom: &whom, name, with_account: arguments.with_account, roles: &roles };
+    print_applied(arguments, &applied)
+}
+
+/// What an extension that is there lacks, still.
+fn run_for_extension(arguments: &Derive, extension: &str) -> anyhow::Result<ExitCode> {
+    arguments.cluster.needed_for("--extension")?;
+    let policy = Policy::native()?;
+    let source = arguments.cluster.source()?;
+    let Some(missing) = live::missing(&policy, &source, extension)? else {
+        eprintln!("note: ClusterExtension {extension} lacks nothing for the release that is installed");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let whom = match arguments.purpose.as_slice() {
+        [kind, name] => whom(kind, name)?,
+        _ => missing.whom,
+    };
+    let host = policy.host_on(source);
+    let roles = roles::of(&missing.needs, &derive::grant(&Lookups::new(&host), &whom)?);
+    // Beside what was granted for other versions, not over it.
+    let name = format!("{}-{}", manifest::name(&whom, &Bundle::default()), missing.bundle);
+    let applied = Applied { whom: &whom, name, with_account: false, roles: &roles };
+    print_applied(arguments, &applied)
+}
+
+fn print_applied(arguments: &Derive, applied: &Applied<'_>) -> anyhow::Result<ExitCode> {
     print(&match arguments.output {
         Output::Yaml => applied.yaml().trim_end().to_owned(),
         Output::Json => serde_json::to_string_pretty(&applied.json())?,

@@ -75,7 +75,8 @@ What the policy looks up, in a dump:
   operator-bounds derive bundle.tar.gz --for serviceaccount team-a/installer --missing --cluster dump.yaml
   operator-bounds derive bundle/ --for serviceaccount team-a/installer --unused --context production
   operator-bounds derive bundle/ --for synthetic my-extension | kubectl apply -f -
-  operator-bounds derive bundle/ extension.yaml --release 1.10 | kubectl apply -f -")]
+  operator-bounds derive bundle/ extension.yaml --release 1.10 | kubectl apply -f -
+  operator-bounds derive --extension demo --context production | kubectl apply -f -")]
     Derive(derive::Derive),
     /// Run the policy as a webhook, for development and tests; production is Kubewarden's policy-server
     ///

@@ -7,6 +7,7 @@
 mod brought;
 pub mod bundle;
 mod declared;
+pub mod live;
 pub mod manifest;
 pub mod names;
 pub mod need;
@@ -80,6 +81,14 @@ pub enum DeriveError {
     /// Something in the cluster cannot be read.
     #[error(transparent)]
     Lookup(#[from] LookupError),
+    /// What an extension lacks cannot be found out.
+    #[error("ClusterExtension {name} {reason}")]
+    Extension {
+        /// The extension.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
     /// A binding of the bundle refers to a role that nobody has shown.
     #[error("{binding} refers to {role}, which is not in the bundle: show what it holds, with --cluster")]
     UnknownRole {
