@@ -20,12 +20,13 @@ words=''  # what it prints when it is what it is called: some of these names are
 ask=(--version)
 build=''
 where=''
+boxcutter='' # a module that OLM v1 needs, in the very version that its release asks for
 case $part in
 kwctl | policy-server) packed=$part words=$part where="https://github.com/kubewarden/kubewarden-controller/releases" ;;
 olm | catalog) packed=$part-0.46.0 words='OLM version' build=build_olm_v0 ;;
 opm) packed=opm words=OpmVersion ask=(version) build=build_olm_v0 ;;
-operator-controller | catalogd) packed=$part-1.11.0 words='version: ' ask=(version) build=build_olm_v1 ;;
-operator-controller-1.10.0 | catalogd-1.10.0) packed=$part words='version: ' ask=(version) build=build_olm_v1 ;;
+operator-controller | catalogd) packed=$part-1.11.0 words='version: ' ask=(version) build=build_olm_v1 boxcutter=boxcutter-0.14.0 ;;
+operator-controller-1.10.0 | catalogd-1.10.0) packed=$part words='version: ' ask=(version) build=build_olm_v1 boxcutter=boxcutter-0.13.1 ;;
 *) fail "there is no part called '$part'" ;;
 esac
 
@@ -85,7 +86,7 @@ build_olm_v1() {
   downloaded=$(cd "$work" && GOWORK=off go mod download -json "github.com/operator-framework/operator-controller@$version")
   cp -r "$(sed -n 's/^\t"Dir": "\(.*\)",\{0,1\}$/\1/p' <<<"$downloaded")" "$work/olm"
   chmod -R u+w "$work/olm"
-  mkdir "$work/boxcutter" && tar -xJf "$shared"/bin/boxcutter-*.tar.xz -C "$work/boxcutter" --strip-components 1
+  mkdir "$work/boxcutter" && tar -xJf "$shared/bin/$boxcutter.tar.xz" -C "$work/boxcutter" --strip-components 1
   (cd "$work/olm" && go mod edit -replace "pkg.package-operator.run/boxcutter=$work/boxcutter" &&
     GOFLAGS=-mod=mod go_build "$into" containers_image_openpgp ./cmd/operator-controller ./cmd/catalogd)
   chmod -R u+w "$work" && rm -rf "$work"
@@ -103,9 +104,10 @@ fi
 case $build in
 build_olm_v0) need_go && once olm-v0 "$(cache_hash "$here/olm-v0/go.mod" "$here/olm-v0/go.sum")" build_olm_v0 && exit ;;
 build_olm_v1)
-  if compgen -G "$shared/bin/boxcutter-*.tar.xz" >/dev/null; then
-    need_go && once olm-v1 "$(cache_hash "$shared"/bin/boxcutter-*.tar.xz "$here/find.sh")" build_olm_v1 && exit
+  if [[ -r $shared/bin/$boxcutter.tar.xz ]]; then
+    need_go && once olm-v1 "$(cache_hash "$shared/bin/$boxcutter.tar.xz" "$here/find.sh")" build_olm_v1 && exit
   fi
+  where="https://github.com/operator-framework/operator-controller/releases, or put the source of a module that no proxy serves there ($boxcutter.tar.xz)"
   ;;
 esac
 say "There is no $part: it is not on PATH, and not in $shared/bin${packed:+ ($packed.xz)}.${where:+ Install it from $where.}"

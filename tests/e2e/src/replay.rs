@@ -258,8 +258,12 @@ impl Replayer {
         lists.collect()
     }
 
-    /// Whether it matters what the server's own definition of ClusterExtensions says.
+    /// Whether it matters what the server's own definition of ClusterExtensions says, or a scenario would put another in its place:
+    /// for a moment the server would have no extensions at all.
     fn reads_the_definition(&self, case: &Case) -> bool {
+        if case.manifests.objects().any(|object| object["metadata"]["name"] == definition::EXTENSIONS) {
+            return true;
+        }
         let is_it = |request: &Request| matches!(request, Request::Get(get) if get.name == definition::EXTENSIONS);
         self.asked(case).iter().any(is_it)
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -15,6 +15,9 @@ use test_plane::api::{Api, Key};
 
 /// Keeps an object that a scenario shows in the middle of its deletion.
 const HOLD: &str = "e2e.operator-bounds.example/hold";
+
+/// Some scenarios have a thousand objects. An API server that has other things to do gives up on some if they come all at once.
+const AT_ONCE: usize = 32;
 
 /// The cluster's objects, as far as scenarios put them there.
 pub(crate) struct State {
@@ -63,7 +66,8 @@ impl State {
         let missing = |(key, _): &(&Key, &Value)| key.kind != "Namespace" && !self.present.contains_key(*key);
         let objects: Vec<_> = desired.iter().filter(missing).collect();
         let api = &self.api;
-        let created = try_join_all(objects.iter().map(|(key, manifest)| create(api, key, manifest))).await?;
+        let created = objects.iter().map(|(key, manifest)| create(api, key, manifest));
+        let created: Vec<_> = stream::iter(created.collect::<Vec<_>>()).buffered(AT_ONCE).try_collect().await?;
         let mut refused = None;
         for ((key, manifest), created) in objects.into_iter().zip(created) {
             match created {
@@ -98,7 +102,8 @@ impl State {
         let unwanted = |(key, present): &(&Key, &Present)| desired.get(*key) != Some(&present.manifest);
         let unwanted: Vec<Key> = self.present.iter().filter(unwanted).map(|(key, _)| key.clone()).collect();
         let api = &self.api;
-        try_join_all(unwanted.iter().map(|key| remove(api, key))).await?;
+        let removed = unwanted.iter().map(|key| remove(api, key)).collect::<Vec<_>>();
+        let _: Vec<()> = stream::iter(removed).buffered(AT_ONCE).try_collect().await?;
         self.present.retain(|key, _| !unwanted.contains(key));
         let back: Vec<Key> = self.replaced.keys().filter(|key| !desired.contains_key(*key)).cloned().collect();
         for key in back {

@@ -11,7 +11,7 @@ const HEAD: &str = "# What OLM writes
 Made by `make olm-writes` out of the API server's audit log, while the real OLM installs, upgrades and removes the operators of
 `tests/olm` beside the policy. Refused attempts and dry runs are left out, and so are Events and Leases. *Judged* are the writes that
 the API server sent to the policy, by the rules and match conditions of `policy-metadata/`; the rest never leaves the API server.
-Where only some of a row are, the others are copies of what was judged before, or touch nothing that grants a right.
+Where only some of a row are, the others come from the operators that were installed before the policy was there.
 
 The figures depend on the operators and on timing (OLM repeats what it has tried in vain); who writes what with which verb does not.
 ";

@@ -42,8 +42,11 @@ pub(crate) enum Install {
 
 use Install::{All, Own, Several};
 
+/// Its name in the corpus.
+type Operator = (&'static str, Install);
+
 /// With and without cluster permissions, with webhooks, with several accounts.
-const OPERATORS: [(&str, Install); 15] = [
+const OPERATORS: [Operator; 15] = [
     ("redis-operator", Own),
     ("project-quay", Own),
     ("parseable-operator", Several),
@@ -62,7 +65,7 @@ const OPERATORS: [(&str, Install); 15] = [
 ];
 
 /// Those that write CustomResourceDefinitions, or everything: they need `clusterWrites: warn`.
-const WRITING_DEFINITIONS: [(&str, Install); 7] = [
+const WRITING_DEFINITIONS: [Operator; 7] = [
     ("log2rbac", All),
     ("argocd-operator", All),
     ("loki-operator", All),
@@ -73,7 +76,7 @@ const WRITING_DEFINITIONS: [(&str, Install); 7] = [
 ];
 
 /// Those of a run.
-fn taken(all: bool) -> (&'static [(&'static str, Install)], &'static [(&'static str, Install)]) {
+fn taken(all: bool) -> (&'static [Operator], &'static [Operator]) {
     if all { (&OPERATORS, &WRITING_DEFINITIONS) } else { (&OPERATORS[..SAMPLE], &[]) }
 }
 
@@ -104,7 +107,7 @@ pub(crate) async fn run(world: &World, arguments: &Arguments, report: &mut Repor
 }
 
 /// Proves those whose sentence begins like this, some at a time; how many are proven.
-async fn each(world: &World, operators: &[(&str, Install)], beginning: &str, report: &mut Report) -> usize {
+async fn each(world: &World, operators: &[Operator], beginning: &str, report: &mut Report) -> usize {
     let sentences = operators.iter().map(|(name, install)| {
         let sentence = format!("{name} installs with what is derived ({install:?}), and not with less");
         (sentence, *name, *install)
