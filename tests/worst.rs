@@ -127,14 +127,89 @@ fn approval() -> (Value, Value) {
     let reference = json!({"kind": "ConfigMap", "name": "bundle", "namespace": "olm", "catalogSourceName": "hub"});
     let step =
         json!({"resolving": "op.v1", "resource": {"kind": "Role", "name": "r", "manifest": reference.to_string()}});
+    (approving(&json!([step])), object("v1", "ConfigMap", "olm", "bundle", data))
+}
+
+/// The approval of a plan of these steps.
+fn approving(steps: &Value) -> Value {
     let plan = |approved: bool| {
-        let fields = json!({"spec": {"approved": approved}, "status": {"plan": [step]}});
+        let fields = json!({"spec": {"approved": approved}, "status": {"plan": steps}});
         object("operators.coreos.com/v1alpha1", "InstallPlan", "team-a", "install-x", fields)
     };
     let mut request = request(&plan(true), "dev");
     request["operation"] = json!("UPDATE");
     request["oldObject"] = plan(false);
-    (request, object("v1", "ConfigMap", "olm", "bundle", data))
+    request
+}
+
+/// A binding in a namespace of somebody's own, with as many subjects as fit into one object.
+fn crowded(name: &str, subjects: usize) -> Value {
+    let mut binding = bound("own", name, "ClusterRole", "view", &Value::Null);
+    binding["subjects"] = people(subjects);
+    binding
+}
+
+fn people(count: usize) -> Value {
+    names("g", count).iter().map(|name| json!({"kind": "Group", "apiGroup": RBAC, "name": name})).collect()
+}
+
+/// OLM changes a ClusterRole that it made, beside many groups with accounts and bindings of 60,000 subjects.
+fn lifted() -> (Value, Vec<Value>) {
+    let cluster_role = |verbs: &[&str]| {
+        let mut role = role("", "lifted", &json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]));
+        role["metadata"]["labels"] = json!({"olm.managed": "true"});
+        role
+    };
+    let mut request = request(&cluster_role(&["get", "list"]), OLM_V0);
+    request["operation"] = json!("UPDATE");
+    request["oldObject"] = cluster_role(&["get"]);
+    let groups = names("team-", 500).into_iter().map(|namespace| {
+        let spec = json!({"serviceAccountName": "installer", "targetNamespaces": [namespace]});
+        let fields = json!({"spec": spec, "status": {"namespaces": [namespace]}});
+        object("operators.coreos.com/v1", "OperatorGroup", &namespace, "og", fields)
+    });
+    (request, groups.chain(names("b", 4).iter().map(|name| crowded(name, 15_000))).collect())
+}
+
+/// The group's account binds 10,000 subjects beside a hundred restrictions and a hundred operators of 90 KB.
+fn restricted() -> (Value, Vec<Value>) {
+    let binding = bound("team-a", "x", "Role", "r", &Value::Null);
+    let mut request = request(&binding, "system:serviceaccount:team-a:installer");
+    request["object"]["subjects"] = people(10_000);
+    let mut cluster = group(&["team-a".to_owned()]);
+    let restrict: serde_json::Map<String, Value> =
+        names("small", 100).into_iter().map(|account| (format!("{account}.*"), json!(account))).collect();
+    cluster[1]["metadata"]["annotations"]["operator-bounds/restrict"] = json!(json!(restrict).to_string());
+    let rules = json!([{"apiGroups": ["g"], "resources": names("r", 11_000), "verbs": ["get"]}]);
+    cluster.extend(names("op", 100).iter().map(|name| {
+        let mut csv = csv(&rules);
+        csv["metadata"]["name"] = json!(name);
+        csv
+    }));
+    cluster.push(role("team-a", "r", &json!([])));
+    (request, cluster)
+}
+
+/// The approval of as many operators as one plan may bring, each of which runs as many accounts, beside 20,000 bindings.
+fn many_operators() -> (Value, Vec<Value>) {
+    let steps: Vec<Value> = names("op", 32)
+        .iter()
+        .map(|name| {
+            let mut csv = csv(&json!([]));
+            csv["metadata"]["name"] = json!(name);
+            let account = |account: String| json!({"spec": {"template": {"spec": {"serviceAccountName": account}}}});
+            let deployments = names(name, 300).into_iter().map(account);
+            csv["spec"]["install"]["spec"]["deployments"] = deployments.collect();
+            let resource = json!({"kind": "ClusterServiceVersion", "name": name, "manifest": csv.to_string()});
+            json!({"resolving": name, "resource": resource})
+        })
+        .collect();
+    let subject = |number: usize| json!({"kind": "ServiceAccount", "namespace": format!("n{number}"), "name": "op0"});
+    let bindings = (0..20_000).map(|number| {
+        let name = format!("b{number}");
+        bound(&format!("n{number}"), &name, "ClusterRole", "view", &subject(number))
+    });
+    (approving(&json!(steps)), group(&["team-a".to_owned()]).into_iter().chain(bindings).collect())
 }
 
 struct Case {
@@ -145,6 +220,7 @@ struct Case {
     reason: &'static str,
 }
 
+const OLM_V0: &str = "system:serviceaccount:olm:olm-operator-serviceaccount";
 const OLM_V1: &str = "system:serviceaccount:olmv1-system:operator-controller-controller-manager";
 
 // One list, however long.
@@ -194,7 +270,28 @@ fn cases() -> Vec<Case> {
     let (approved, bundle) = approval();
     let mut unpacked = group(&here);
     unpacked.push(bundle);
+    let (lift, crowd) = lifted();
+    let (bind, restrictions) = restricted();
+    let (approve, operators) = many_operators();
     vec![
+        Case {
+            what: "a ClusterRole of OLM's beside 500 groups and 60,000 subjects",
+            request: lift,
+            cluster: crowd,
+            reason: "not-judged",
+        },
+        Case {
+            what: "10,000 subjects beside 100 restrictions and 100 operators",
+            request: bind,
+            cluster: restrictions,
+            reason: "bounded",
+        },
+        Case {
+            what: "32 operators of 300 accounts beside 20,000 bindings",
+            request: approve,
+            cluster: operators,
+            reason: "bounded",
+        },
         Case { what: "an unpacked bundle of one MiB", request: approved, cluster: unpacked, reason: "bounded" },
         Case {
             what: "permissions that cannot be joined, three scopes apart",

@@ -19,15 +19,6 @@ pub struct Resource {
     pub masks: &'static [&'static str],
 }
 
-impl Resource {
-    /// Whether an answer may be a few seconds old. A role that lost a rule, or an account that was deleted, five seconds ago
-    /// must not admit anything; OLM itself is not upgraded that often.
-    #[must_use]
-    pub fn may_be_cached(self) -> bool {
-        self == EXTENSION_DEFINITION
-    }
-}
-
 /// Look up many objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct List<'q> {
@@ -47,6 +38,25 @@ pub struct Get<'q> {
     /// Its name.
     pub name: &'q str,
 }
+
+impl Get<'_> {
+    /// Whether an answer may be a few seconds old. A role that lost a rule, or an account that was deleted, five seconds ago
+    /// must not admit anything; OLM itself is not upgraded that often.
+    ///
+    /// Nor do Kubernetes' own roles for everybody change, of which every boundary holds a handful: the API server makes them, and
+    /// mends them when it starts. Should an administrator widen one and take that back, then for these seconds somebody may still
+    /// be taken to hold what everybody held a moment ago: no more than the same request would have got a moment earlier, and
+    /// nothing that anybody takes from one account, because these roles are not one account's. Bindings, by which people do take
+    /// things away, come from watches that lag no less.
+    #[must_use]
+    pub fn may_be_cached(&self) -> bool {
+        self.resource == EXTENSION_DEFINITION || (self.resource == CLUSTER_ROLES && EVERYBODYS.contains(&self.name))
+    }
+}
+
+/// The ClusterRoles that Kubernetes binds to all users, or to all service accounts.
+const EVERYBODYS: &[&str] =
+    &["system:basic-user", "system:discovery", "system:public-info-viewer", "system:service-account-issuer-discovery"];
 
 /// A question to the API server: may this identity do that?
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -282,6 +292,17 @@ mod tests {
 
     fn error(reason: &str) -> LookupError {
         LookupError::new(&"", reason)
+    }
+
+    #[test]
+    fn only_what_is_nobodys_to_take_away_may_be_a_few_seconds_old() {
+        let may = |resource: Resource, name: &str| Get { resource, namespace: None, name }.may_be_cached();
+        assert!(may(EXTENSION_DEFINITION, "clusterextensions.olm.operatorframework.io"));
+        assert!(may(CLUSTER_ROLES, "system:discovery"));
+        assert!(!may(CLUSTER_ROLES, "view"));
+        assert!(!may(ROLES, "system:discovery"));
+        assert!(!may(SERVICE_ACCOUNTS, "system:discovery"));
+        assert!(!may(CUSTOM_RESOURCE_DEFINITIONS, "clusterextensions.olm.operatorframework.io"));
     }
 
     #[test]

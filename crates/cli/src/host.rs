@@ -292,7 +292,7 @@ impl Cluster for Host {
             kind: get.resource.kind.to_owned(),
             name: get.name.to_owned(),
             namespace: get.namespace.map(str::to_owned),
-            disable_cache: !get.resource.may_be_cached(),
+            disable_cache: !get.may_be_cached(),
             field_masks: Some(masks(get.resource.masks)),
         };
         match self.answer(Request::Get(request)) {
