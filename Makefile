@@ -11,9 +11,28 @@ CORPUS ?= $(wildcard ../shared/corpus)
 ORACLE := tests/oracle/oracle
 SOURCES := $(shell find src crates policy-metadata/metadata.yml Cargo.toml Cargo.lock -type f -not -path '*/target/*' 2>/dev/null)
 
+# What `make help` shows together; a target of no group comes last.
+define HELP_GROUPS
+Try it: run controller-demo man
+Test, no cluster needed: test scenario-tests oracle-tests html-tests ci-scripts-tests registry-tests
+Test on a real API server: e2e live-tests webhook-tests cluster-tests controller-tests derive-tests
+Work with a real API server: cluster cluster-stop
+While writing code: fmt lint bench controller-bench release-check clean
+Build and publish the policy: policy.wasm annotated-policy.wasm push reproducible
+endef
+export HELP_GROUPS
+
 .PHONY: help
 help: ## Show this
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9.-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## "; count = split(ENVIRON["HELP_GROUPS"], groups, "\n") } \
+	  function show(name) { printf "  %-22s %s\n", name, texts[name]; delete texts[name] } \
+	  /^[a-z0-9.-]+:.*## / { texts[$$1] = $$2; names[++found] = $$1 } \
+	  END { \
+	    for (g = 1; g <= count; g++) { \
+	      split(groups[g], parts, ": "); print parts[1]; size = split(parts[2], members, " "); \
+	      for (m = 1; m <= size; m++) if (members[m] in texts) show(members[m]); \
+	      print "" } \
+	    print "More"; for (n = 1; n <= found; n++) if (names[n] in texts) show(names[n]) }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: $(CLI) ## See a real operator refused, explained, its RBAC derived and granted, and accepted: no cluster needed
@@ -28,9 +47,9 @@ unit-tests: toolchain
 	@echo "==> unit, command line, scenario, recording and corpus tests"
 	cargo test --locked --workspace
 
-.PHONY: e2e-tests
-e2e-tests: toolchain ## Every scenario, natively, as wasm, and by kwctl when it is on PATH
-	cargo test --locked --workspace --test scenarios
+.PHONY: scenario-tests
+scenario-tests: toolchain ## Every scenario natively, as wasm, and by kwctl where there is one (SCENARIO=csv/account-missing: one directory)
+	cargo test --locked --workspace --test scenarios -- $(SCENARIO)
 
 .PHONY: oracle-tests
 oracle-tests: $(CLI) ## Compare coverage with Kubernetes' own Go code (needs Go)
@@ -87,12 +106,20 @@ reproducible: policy.wasm ## Two clean builds of the module, at two places: the 
 release-check: toolchain ## Versions agree, workflows are pinned (RELEASE_TAG=v0.1.0: and this may be released)
 	cargo test --locked -q --workspace --test release
 
-.PHONY: serve-tests
-serve-tests: toolchain ## `operator-bounds serve` and its look-ups on a real API server (needs Go)
+.PHONY: live-tests
+live-tests: toolchain ## Commands with --kubeconfig, and their look-ups, on a real API server (needs Go)
 	@if command -v go >/dev/null; then \
-	  cargo test --locked --workspace --test serve -- --include-ignored; \
+	  cargo test --locked --workspace --test live -- --include-ignored; \
 	else \
-	  echo "NOT RUN: Go 1.26 is needed to try operator-bounds serve on a real API server (https://go.dev/dl)."; \
+	  echo "NOT RUN: Go 1.26 is needed to try the command line on a real API server (https://go.dev/dl)."; \
+	fi
+
+.PHONY: webhook-tests
+webhook-tests: toolchain ## The webhook that the end-to-end tests use, on a real API server (needs Go)
+	@if command -v go >/dev/null; then \
+	  cargo test --locked --workspace --test webhook -- --include-ignored; \
+	else \
+	  echo "NOT RUN: Go 1.26 is needed to try the webhook on a real API server (https://go.dev/dl)."; \
 	fi
 
 CONTROLLER := target/debug/operator-bounds-controller
@@ -118,7 +145,7 @@ controller-bench: toolchain ## Print what the controller takes for 1,000 groups 
 derive-tests: ## derive proven minimal: real operators on a real API server (needs Go and the corpus)
 	@if command -v go >/dev/null && command -v kubectl >/dev/null && [ -n "$(CORPUS)" ]; then \
 	  echo "==> 25 operators with exactly what derive prints, and without each single permission of it"; \
-	  cargo test --locked --workspace --test derive -- --ignored --nocapture; \
+	  cargo test --locked --workspace --test derive_live -- --ignored --nocapture; \
 	else \
 	  echo "NOT RUN: Go, kubectl and the corpus of real operators (CORPUS=…) are needed to prove that derive is minimal."; \
 	fi
@@ -139,7 +166,7 @@ E2E_TOOLS := command -v go >/dev/null && command -v kubectl >/dev/null
 e2e: toolchain ## The policy behind a real API server: scenarios, live cases, the server's own judgement (needs Go and kubectl)
 	@if $(E2E_TOOLS); then \
 	  echo "==> end to end: every scenario on a real API server, what only a live one shows, and its own judgement"; \
-	  $(BUILD) --bin e2e --bin operator-bounds && target/debug/e2e $(CLI) $(E2E); \
+	  $(BUILD) --bin e2e --bin test-webhook && target/debug/e2e target/debug/test-webhook $(E2E); \
 	else \
 	  echo "NOT RUN: nothing was tried on a real API server: no scenario was replayed, no live case run, no operator compared."; \
 	  echo "         Install Go 1.26 (https://go.dev/dl) and kubectl (https://kubernetes.io/docs/tasks/tools), then run make e2e."; \
@@ -160,7 +187,7 @@ fmt: ## Format everything
 
 .PHONY: bench
 bench: toolchain ## Print sizes, look-ups and ratios; asserts nothing
-	cargo run --locked --release -p bench
+	cargo bench --locked --bench figures
 
 policy.wasm: $(SOURCES) | toolchain ## The policy, without metadata
 	$(BUILD) -q --bin build-policy

@@ -1,7 +1,7 @@
 //! A cluster on disk: the objects of a directory of manifests, by kind.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::documents::{self, FileError};
+use crate::input::{WalkError, walk};
 
 /// The objects that a directory or a file holds: what `kubectl get … -o yaml` prints.
 #[derive(Debug, Default)]
@@ -171,29 +172,13 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     if metadata.is_file() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut found = Vec::new();
-    walk(path, &mut BTreeSet::new(), &mut found)?;
-    Ok(found)
-}
-
-fn walk(directory: &Path, visited: &mut BTreeSet<PathBuf>, found: &mut Vec<PathBuf>) -> Result<(), FileError> {
-    let fail = |error: std::io::Error| FileError::new(directory, error);
-    if !visited.insert(directory.canonicalize().map_err(fail)?) {
-        return Ok(());
-    }
-    let entries = fs::read_dir(directory).map_err(fail)?;
-    let mut paths: Vec<PathBuf> =
-        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(fail)?;
-    paths.retain(|path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')));
-    paths.sort();
-    for path in paths {
-        if path.is_dir() {
-            walk(&path, visited, found)?;
-        } else if documents::is_manifest(&path) {
-            found.push(path);
-        }
-    }
-    Ok(())
+    let mut files = Vec::new();
+    walk(path, &mut |found| match found {
+        Ok(file) => files.push(Ok(file)),
+        Err(WalkError::Loop(_)) => {}
+        Err(error) => files.push(Err(error.into())),
+    });
+    files.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Brings a policy back.
 
-use annotate::Metadata;
 use oci_client::RegistryOperation;
 use oci_client::manifest::{OciDescriptor, OciImageManifest, WASM_CONFIG_MEDIA_TYPE, WASM_LAYER_MEDIA_TYPE};
+use policy_module::Metadata;
 
 use crate::client::{Manifest, Session};
 use crate::{Error, Options, artifact, reference};

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use clap::Args;
-use operator_bounds::check::snapshot;
 use operator_bounds::host::Host;
 use operator_bounds::live::{Cluster, Connection};
 use operator_bounds::manifests::Manifests;
@@ -59,7 +58,7 @@ impl ClusterSource {
     pub(crate) fn snapshot(&self) -> anyhow::Result<Manifests> {
         match (&self.cluster, self.live.connect()?) {
             (Some(path), _) => Ok(Manifests::load(path)?),
-            (None, Some(live)) => Ok(snapshot::of(&live)?),
+            (None, Some(live)) => Ok(live.snapshot()?),
             (None, None) => Ok(Manifests::default()),
         }
     }

@@ -8,7 +8,6 @@ mod diff;
 mod eval;
 mod evaluation;
 mod man;
-mod serve;
 mod session;
 mod settings;
 mod upgrade_check;
@@ -77,22 +76,6 @@ What the policy looks up, in a dump:
   operator-bounds derive bundle/ --for synthetic my-extension | kubectl apply -f -
   operator-bounds derive bundle/ extension.yaml --release 4.20 | kubectl apply -f -")]
     Derive(derive::Derive),
-    /// Run the policy as a webhook, for development and tests; production is Kubewarden's policy-server
-    ///
-    /// POST /validate/<id> and /audit/<id> take an AdmissionReview; GET /readiness says whether the API server answers;
-    /// GET /caches, for tests on this machine, which objects the watches have seen.
-    /// Look-ups go to a live cluster in the way policy-server does it. One line of JSON on standard output says where it
-    /// listens once it does; logs go to standard error. SIGTERM and SIGINT stop it when the running requests are answered.
-    #[command(after_long_help = "Examples:
-  operator-bounds serve --ca-file ca.pem
-  operator-bounds serve --kubeconfig kubeconfig --addr 127.0.0.1:0 --policies policies.yml --ca-file ca.pem
-
-policies.yml, as policy-server takes it:
-  operator-bounds:
-    policyMode: protect        # or monitor
-    allowedToMutate: false
-    settings: {mode: enforce}")]
-    Serve(serve::Serve),
     /// Find the ClusterExtensions that are in the way of another release of OLM v1
     ///
     /// For an upgrade or a downgrade: where `spec.serviceAccount` is removed, and where it is required again. Exit code 0
@@ -126,7 +109,6 @@ impl Command {
             Command::Session(arguments) => session::run(arguments),
             Command::Diff(arguments) => diff::run(arguments),
             Command::Derive(arguments) => derive::run(arguments),
-            Command::Serve(arguments) => serve::run(arguments),
             Command::UpgradeCheck(arguments) => upgrade_check::run(arguments),
             Command::Completion(arguments) => completion::run(arguments),
             Command::Man(arguments) => man::run(arguments),

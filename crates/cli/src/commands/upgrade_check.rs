@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bounds::cluster::{CLUSTER_EXTENSIONS, Get, List, Resource, SERVICE_ACCOUNTS};
 use bounds::settings::Phase;
 use clap::Args;
 use operator_bounds::documents::FileError;
-use operator_bounds::host::{GetResource, HostError, ListResources};
+use operator_bounds::host::HostError;
 use operator_bounds::live::Cluster;
 use operator_bounds::source::Source;
 use operator_bounds::syntax;
@@ -163,15 +164,9 @@ fn check(arguments: &UpgradeCheck, manifest: &Manifest, report: &mut Report) -> 
 
 /// Looks at the extensions of a live cluster, and at their accounts where the release that comes needs them.
 fn check_live(arguments: &UpgradeCheck, cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
-    let list = ListResources {
-        api_version: "olm.operatorframework.io/v1".to_owned(),
-        kind: "ClusterExtension".to_owned(),
-        namespace: None,
-        label_selector: None,
-        field_selector: None,
-        field_masks: None,
-    };
-    let answer = String::from_utf8(cluster.list(&list)?)?;
+    let extensions = Resource { masks: &["spec"], ..CLUSTER_EXTENSIONS };
+    let list = List { resource: extensions, namespace: None };
+    let answer = String::from_utf8(cluster.list(&(&list).into())?)?;
     let documents = syntax::parse(&answer).map_err(|broken| anyhow::anyhow!(broken.reason))?;
     for written in documents.iter().flat_map(extension::all) {
         report.extensions += 1;
@@ -188,15 +183,8 @@ fn check_live(arguments: &UpgradeCheck, cluster: &Cluster, report: &mut Report) 
 }
 
 fn account_exists(cluster: &Cluster, namespace: &str, name: &str) -> Result<bool, HostError> {
-    let get = GetResource {
-        api_version: "v1".to_owned(),
-        kind: "ServiceAccount".to_owned(),
-        name: name.to_owned(),
-        namespace: Some(namespace.to_owned()),
-        disable_cache: true,
-        field_masks: None,
-    };
-    match cluster.get(&get) {
+    let get = Get { resource: SERVICE_ACCOUNTS, namespace: Some(namespace), name };
+    match cluster.get(&(&get).into()) {
         Ok(_) => Ok(true),
         Err(HostError::NotFound(_)) => Ok(false),
         Err(other) => Err(other),

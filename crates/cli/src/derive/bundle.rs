@@ -8,8 +8,8 @@ use bounds::read::json;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::check::input::{Inputs, Read1};
 use crate::documents::{self, FileError};
+use crate::input::{FileRead, Inputs};
 use crate::manifests;
 use crate::syntax::{self, Node};
 
@@ -156,9 +156,9 @@ fn package(extension: &Value) -> String {
 fn files(path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, FileError> {
     let mut problems = Vec::new();
     let inputs = Inputs::find(&[path.to_owned()], &mut problems);
-    let mut files: Vec<Read1> = problems.into_iter().map(Err).collect();
+    let mut files: Vec<FileRead> = problems.into_iter().map(Err).collect();
     inputs.each(&mut |read| files.push(read));
-    let of = |read: &Read1| match read {
+    let of = |read: &FileRead| match read {
         Ok((file, _)) => file.clone(),
         Err(error) => error.path.clone(),
     };

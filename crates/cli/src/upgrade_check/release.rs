@@ -1,4 +1,4 @@
-//! The releases of OLM v1, as far as `spec.serviceAccount` goes (specification 4.1).
+//! The releases of OLM v1, as far as `spec.serviceAccount` goes.
 
 use std::fmt;
 use std::str::FromStr;
