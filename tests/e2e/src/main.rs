@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use test_kubewarden::Module;
-use test_support::{self as support, case, expected};
+use test_support::{self as support, case};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::host::Kind;
