@@ -48,7 +48,7 @@ fn add_object(path: &Path, object: &Value, rules: &mut Vec<Rule<'static>>) -> Re
             Ok(())
         }
         kind => {
-            let found = kind.unwrap_or("something without a kind");
+            let found = kind.unwrap_or("an object without a kind");
             let expected = "expected Role, ClusterRole, ClusterServiceVersion, a List of them, or a list of rules";
             Err(FileError::new(path, format!("{found} has no rules: {expected}")))
         }

@@ -83,7 +83,7 @@ impl Manifests {
     }
 
     /// Puts an object over what is there, as applying it would: the status stays. The same object from two files is an error
-    /// unless both say the same, for nobody can tell which of them is applied last.
+    /// unless both have the same content: it cannot be determined which one is applied last.
     pub fn lay_over(&mut self, mut object: Value, file: &Arc<Path>) -> Result<(), FileError> {
         let field = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let kind = Kind { api_version: field("/apiVersion"), kind: field("/kind") };
@@ -94,7 +94,7 @@ impl Manifests {
             Entry::Occupied(taken) if taken.get().laid_over && taken.get().object != object => {
                 let first = taken.get().file.display();
                 let reason =
-                    format!("{said} is in {first} too, and says something else there: check them one at a time");
+                    format!("{said} is also in {first}, with different content: check the files one at a time");
                 return Err(FileError::new(file, reason));
             }
             Entry::Occupied(mut taken) => {
@@ -128,7 +128,7 @@ impl Manifests {
             let said = name.said(&kind);
             let of_kind = self.kinds.entry(Kind { api_version, kind }).or_default();
             if let Some(first) = of_kind.insert(name, Found { object, file: Arc::clone(file), laid_over: false }) {
-                return Err(fail(format!("{said} is already in {}: keep one of them", first.file.display())));
+                return Err(fail(format!("{said} is already defined in {}: remove one of them", first.file.display())));
             }
         }
         Ok(())

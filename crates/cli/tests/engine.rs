@@ -32,7 +32,7 @@ fn a_crash_is_an_error_of_its_own_kind() {
 fn a_module_that_never_ends_is_ended() {
     for error in call("(loop (br 0)) (i32.const 1)", Limits { seconds: Some(1), ..Limits::default() }) {
         assert!(matches!(error, EngineError::Timeout(Some(1))), "{error:?}");
-        assert_eq!(error.to_string(), "the evaluation was ended after its time limit of 1 s");
+        assert_eq!(error.to_string(), "the evaluation exceeded its time limit of 1 s");
     }
 }
 

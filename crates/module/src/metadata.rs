@@ -159,7 +159,7 @@ impl Metadata {
 
     fn check(&self) -> Result<(), AnnotateError> {
         if self.rules.is_empty() {
-            return Err(invalid("rules", "a policy that judges nothing: name at least one kind of request"));
+            return Err(invalid("rules", "the policy judges nothing: add at least one rule"));
         }
         for (index, rule) in self.rules.iter().enumerate() {
             rule.check(&format!("rules[{index}]"))?;
@@ -172,7 +172,7 @@ impl Metadata {
         }
         for declared in self.host_capabilities.iter().flatten() {
             if !HOST_CAPABILITIES.iter().any(|known| allows(declared, known)) {
-                let reason = format!("`{declared}` is none of {}", HOST_CAPABILITIES.join(", "));
+                let reason = format!("`{declared}` is not one of {}", HOST_CAPABILITIES.join(", "));
                 return Err(invalid("hostCapabilities", reason));
             }
         }
@@ -201,20 +201,20 @@ impl Rule {
         let fail = |reason: &str| Err(invalid(path, reason));
         let any = |test: &dyn Fn(&str, Option<&str>) -> bool| self.split_resources().any(|(name, sub)| test(name, sub));
         if self.resources.is_empty() || any(&|name, _| name.is_empty()) {
-            return fail("must not be empty, nor have empty names");
+            return fail("must not be empty or contain empty names");
         }
         if self.resources.len() > 1 && any(&|name, sub| name == "*" && sub == Some("*")) {
-            return fail("`*/*` already says every resource: drop the others");
+            return fail("`*/*` already covers every resource: remove the others");
         }
         if any(&|name, sub| name == "*" && sub.is_none()) && any(&|name, sub| name != "*" && sub.is_none()) {
-            return fail("`*` already says every resource: drop those without a subresource");
+            return fail("`*` already covers every resource: remove those without a subresource");
         }
         for (name, sub) in self.split_resources().filter_map(|(name, sub)| Some((name, sub?))) {
             if sub != "*" && any(&|other, all| other == name && all == Some("*")) {
-                return fail(&format!("`{name}/*` already says `{name}/{sub}`"));
+                return fail(&format!("`{name}/*` already covers `{name}/{sub}`"));
             }
             if name != "*" && any(&|all, other| all == "*" && other == Some(sub)) {
-                return fail(&format!("`*/{sub}` already says `{name}/{sub}`"));
+                return fail(&format!("`*/{sub}` already covers `{name}/{sub}`"));
             }
         }
         Ok(())
@@ -234,7 +234,7 @@ fn alone<T>(list: &[T], wildcard: impl Fn(&T) -> bool, path: &str, field: &str) 
     match list {
         [] => fail("must not be empty"),
         [_] => Ok(()),
-        _ if list.iter().any(wildcard) => fail("`*` already says all of them: drop the others"),
+        _ if list.iter().any(wildcard) => fail("`*` already covers all of them: remove the others"),
         _ => Ok(()),
     }
 }
@@ -299,10 +299,10 @@ mod tests {
     fn a_wildcard_stands_alone() {
         for (resources, words) in [
             ("[]", "must not be empty"),
-            ("['*', pods]", "drop those without a subresource"),
+            ("['*', pods]", "remove those without a subresource"),
             ("['*/*', pods]", "every resource"),
-            ("['pods/*', pods/log]", "already says `pods/log`"),
-            ("['*/log', pods/log]", "already says `pods/log`"),
+            ("['pods/*', pods/log]", "already covers `pods/log`"),
+            ("['*/log', pods/log]", "already covers `pods/log`"),
         ] {
             let message = refused_resources(resources);
             assert!(message.starts_with("rules[0].resources: ") && message.contains(words), "{resources}: {message}");

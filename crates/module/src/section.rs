@@ -29,7 +29,7 @@ impl<'a> Cursor<'a> {
                 self.offset += count;
                 Ok(taken)
             }
-            None => self.fail("it ends too early"),
+            None => self.fail("unexpected end"),
         }
     }
 
@@ -165,7 +165,7 @@ mod tests {
     fn what_is_not_a_module_says_where_it_breaks() {
         let message = |bytes: &[u8]| custom_section(bytes, "x").unwrap_err().to_string();
         assert_eq!(message(b"#!/bin/sh"), "not a wasm module: the header of a version 1 module is missing at byte 0");
-        assert_eq!(message(&MODULE[..12]), "not a wasm module: it ends too early at byte 10");
+        assert_eq!(message(&MODULE[..12]), "not a wasm module: unexpected end at byte 10");
         let endless = [HEADER, b"\x01\xff\xff\xff\xff\xff\xff"].concat();
         assert_eq!(message(&endless), "not a wasm module: a length is out of range at byte 14");
     }

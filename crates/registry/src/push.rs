@@ -18,7 +18,7 @@ pub struct Pushed {
     pub reference: String,
     /// The digest in it.
     pub digest: String,
-    /// What the tag stood for until now, when that was something else.
+    /// What the tag pointed to before, if that was something else.
     pub replaced: Option<String>,
 }
 
@@ -27,7 +27,7 @@ pub struct Pushed {
 pub async fn push(wasm: &[u8], name: &str, options: &Options) -> Result<Pushed, Error> {
     let reference = reference::parse(name)?;
     if reference.digest().is_some() {
-        let reason = "a digest follows from what is pushed and cannot be chosen: give a tag".to_owned();
+        let reason = "a digest is computed from the content and cannot be chosen: use a tag".to_owned();
         return Err(Error::Reference { given: name.to_owned(), reason });
     }
     let artifact =

@@ -61,17 +61,19 @@ impl Bundles {
         self.bundles.first().map(|bundle| bundle.annotations.as_path())
     }
 
-    /// What is wrong with them: half a bundle is none.
+    /// What is wrong with them.
     pub(super) fn problems(&self) -> impl Iterator<Item = FileError> {
         self.bundles.iter().filter_map(|bundle| {
             let Bundle { annotations, media_type, manifests } = bundle;
             let csvs = self.csvs.iter().filter(|path| path.starts_with(manifests)).count();
             let manifests = manifests.display();
             let reason = match csvs {
-                _ if media_type != "registry+v1" => format!("a bundle of type {media_type}: only registry+v1 is read"),
-                0 => format!("half a bundle: there is no ClusterServiceVersion in {manifests}"),
+                _ if media_type != "registry+v1" => {
+                    format!("bundle type {media_type} is not supported, only registry+v1")
+                }
+                0 => format!("incomplete bundle: no ClusterServiceVersion in {manifests}"),
                 1 => return None,
-                many => format!("{many} ClusterServiceVersions in {manifests}: a bundle has one"),
+                many => format!("{many} ClusterServiceVersions in {manifests}: a bundle must have exactly one"),
             };
             Some(FileError::new(annotations, reason))
         })

@@ -115,7 +115,7 @@ impl Given {
     }
 
     /// Where objects go that say no namespace: as told, else where the only OperatorGroup is. Without any group nothing
-    /// bounds them anywhere; with several, nobody can tell.
+    /// bounds them anywhere; with several, it cannot be determined.
     fn home(&mut self, cluster: &Manifests, told: Option<&str>) -> String {
         if let Some(told) = told {
             return told.to_owned();
@@ -132,7 +132,7 @@ impl Given {
         let bundle = || self.bundles.first().map(|path| (path.to_owned(), "the bundle".to_owned()));
         if let ([_, _, ..], Some((path, object))) = (&*namespaces, self.homeless.clone().or_else(bundle)) {
             let reason = format!(
-                "{object} has no namespace, and there are OperatorGroups in {}: say with --namespace where it goes",
+                "{object} has no namespace, and there are OperatorGroups in {}: choose one with --namespace",
                 bounds::decide::message::names(&namespaces)
             );
             self.problems.push(FileError::new(&path, reason));

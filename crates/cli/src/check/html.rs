@@ -1,4 +1,4 @@
-//! A page to look at, in one file: what each operator asks for against what it may have.
+//! A self-contained page: what each operator asks for against what it may have.
 //!
 //! Everything in a manifest is somebody else's, so every text goes through [`esc`], and the page's own script and style are the
 //! only ones that its security policy lets run.
@@ -74,7 +74,7 @@ fn digest(content: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(content.as_bytes())))
 }
 
-/// What could not be read comes first: without it, this is not the whole.
+/// What could not be read comes first: without it the report is incomplete.
 fn problems(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     if summary.problems.is_empty() {
         return Ok(());
@@ -83,7 +83,7 @@ fn problems(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
         summary.problems.iter().map(|problem| format!("<li>{}</li>", esc(&problem.to_string()))).collect();
     writeln!(
         out,
-        "<section class=\"problems\" role=\"alert\"><h2><span class=\"badge unknown\">not read</span> This is not the whole</h2><ul>{items}</ul></section>"
+        "<section class=\"problems\" role=\"alert\"><h2><span class=\"badge unknown\">not read</span> This report is incomplete</h2><ul>{items}</ul></section>"
     )
 }
 
@@ -209,7 +209,7 @@ fn note(explained: &Explained, asked: &Asked, weight: &Weight) -> String {
             bound.grants.get(*grant).map_or("covered".to_owned(), |grant| format!("covered by {}", grant.role))
         }
         Cover::Honored => format!("{} may escalate or bind", bound.said),
-        Cover::Review => "covered, the API server says".to_owned(),
+        Cover::Review => "covered according to the API server".to_owned(),
     });
     format!("{asked_by}; {}", covers.collect::<Vec<_>>().join("; "))
 }

@@ -63,10 +63,10 @@ pub struct Check {
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// Some of the input cannot be read.
-    #[error("{} cannot be read, so nothing was judged; --keep-going judges the rest", report::counted(.0.len(), "input"))]
+    #[error("{} cannot be read, so nothing was checked; use --keep-going to check the rest", report::counted(.0.len(), "input"))]
     Problems(Vec<FileError>),
     /// There is no such object.
-    #[error("no object that is judged is called {0}")]
+    #[error("none of the judged objects is named {0}")]
     NoSuchObject(String),
     /// The report cannot be written.
     #[error("the report cannot be written: {0}")]

@@ -66,7 +66,7 @@ impl Summary {
             _ = write!(text, ": {}", counts.join(", "));
         }
         if !self.problems.is_empty() {
-            _ = write!(text, "; NOT READ: {}, so this is not the whole", counted(self.problems.len(), "problem"));
+            _ = write!(text, "; NOT READ: {}, so this report is incomplete", counted(self.problems.len(), "problem"));
         }
         text
     }
@@ -136,7 +136,7 @@ mod tests {
         summary.counts.insert(Status::Bounded, 2);
         assert_eq!(summary.said(), "3 objects in 2 files: 1 refused, 2 bounded");
         summary.problems.push(FileError::new(Path::new("x"), "y"));
-        assert!(summary.said().ends_with("; NOT READ: 1 problem, so this is not the whole"));
+        assert!(summary.said().ends_with("; NOT READ: 1 problem, so this report is incomplete"));
         assert!(!summary.is_complete());
     }
 }

@@ -12,7 +12,7 @@ use operator_bounds::policy::Policy;
 
 #[derive(Args)]
 pub(crate) struct ClusterSource {
-    /// The cluster: a file or a directory of YAML and JSON manifests, Lists and `.gz` included
+    /// Cluster state: a file or directory of YAML and JSON manifests, including Lists and `.gz`
     #[arg(long, value_name = "DIR|FILE", conflicts_with_all = ["kubeconfig", "context"])]
     cluster: Option<PathBuf>,
     #[command(flatten)]
@@ -22,10 +22,10 @@ pub(crate) struct ClusterSource {
 /// A live cluster.
 #[derive(Args)]
 pub(crate) struct LiveCluster {
-    /// A live cluster: its kubeconfig [default with --context: $KUBECONFIG or ~/.kube/config]
+    /// Kubeconfig of a live cluster [default with --context: $KUBECONFIG or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// A live cluster: the context in the kubeconfig [default: its current one]
+    /// Context in the kubeconfig of a live cluster [default: the current one]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }

@@ -12,13 +12,13 @@ use super::{NOT_COVERED, print};
 
 #[derive(Args)]
 pub(crate) struct Diff {
-    /// The rules that are held
+    /// Rules that are granted
     #[arg(required_unless_present = "jsonl")]
     granted: Option<PathBuf>,
-    /// The rules that are wanted
+    /// Rules that are requested
     #[arg(required_unless_present = "jsonl")]
     requested: Option<PathBuf>,
-    /// Read a pair a line from standard input and answer each with a line
+    /// Read one pair per line from standard input and answer each with one line
     #[arg(long, conflicts_with_all = ["granted", "requested"])]
     jsonl: bool,
 }

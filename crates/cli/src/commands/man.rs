@@ -11,7 +11,7 @@ use crate::Cli;
 
 #[derive(Args)]
 pub(crate) struct Man {
-    /// Where the pages are written
+    /// Directory to write the pages to
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! `upgrade-check`: which ClusterExtensions are in the way of another release of OLM v1.
+//! `upgrade-check`: which ClusterExtensions block a move to another release of OLM v1.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use serde::Serialize;
 use super::cluster::LiveCluster;
 use super::print;
 
-/// The exit code when something is in the way.
+/// The exit code when something blocks the move.
 const BLOCKED: u8 = 1;
 /// The exit code when something could not be read.
 const UNKNOWN: u8 = 2;
@@ -34,19 +34,19 @@ pub(crate) struct UpgradeCheck {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     live: LiveCluster,
-    /// The release that comes: 4.20, 4.21, 4.22, 4.23 or tech-preview
+    /// Target release: 4.20, 4.21, 4.22, 4.23 or tech-preview
     #[arg(long, value_name = "RELEASE")]
     to: Release,
-    /// The release that is there; with it, what changes for each extension is said as well
+    /// Current release; if given, the report also says what changes for each extension
     #[arg(long, value_name = "RELEASE")]
     from: Option<Release>,
-    /// Change the manifests. Comments and everything else stay as they are; a live cluster is never changed
+    /// Edit the manifests in place, preserving comments and formatting; a live cluster is never changed
     #[arg(long, requires = "paths")]
     fix: bool,
-    /// With --fix: the account to name where one is required
+    /// With --fix: service account to set where one is required
     #[arg(long, value_name = "NAME", requires = "fix")]
     service_account: Option<String>,
-    /// How the findings are printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
     output: Output,
 }
@@ -129,7 +129,7 @@ fn check(arguments: &UpgradeCheck, manifest: &Manifest, report: &mut Report) -> 
         path: manifest.path.clone(),
         place: Some((broken.line as u64, broken.column as u64)),
         reason: format!(
-            "speaks of ClusterExtensions and is no YAML: {}. Check what becomes of it, if it is a template",
+            "mentions ClusterExtensions but is not valid YAML: {}. If it is a template, check its rendered output",
             broken.reason
         ),
     })?;
@@ -224,7 +224,7 @@ fn text(report: &Report) -> String {
     lines.extend(report.problems.iter().map(|problem| format!("error: {problem}")));
     let count = |test: &dyn Fn(&Finding) -> bool| report.findings.iter().filter(|finding| test(finding)).count();
     lines.push(format!(
-        "{} ClusterExtensions: {} in the way of {}, {} fixed, {} notes; {} files could not be read",
+        "{} ClusterExtensions: {} blocking {}, {} fixed, {} notes; {} files could not be read",
         report.extensions,
         count(&|finding| finding.verdict.blocks && !finding.fixed),
         report.to,

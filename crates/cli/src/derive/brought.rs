@@ -44,7 +44,7 @@ fn role(needs: &mut Needs, object: &Object, scope: &Scope, what: &str) -> Result
             needs.add(
                 scope,
                 rule,
-                Origin::said(format!("{what} has an aggregationRule, which takes in whatever comes")),
+                Origin::said(format!("{what} has an aggregationRule, which aggregates roles that do not exist yet")),
             );
         }
     }
@@ -70,7 +70,7 @@ fn binding(
     lookups: &Lookups<'_>,
 ) -> Result<(), DeriveError> {
     let (kind, name) = (&object.value["roleRef"]["kind"], object.value["roleRef"]["name"].as_str().unwrap_or_default());
-    let what = format!("{}, which gives what {} {name} holds", said(object), kind.as_str().unwrap_or_default());
+    let what = format!("{}, which grants what {} {name} holds", said(object), kind.as_str().unwrap_or_default());
     if let Some(own) = bundle.others.iter().find(|other| other.value["kind"] == *kind && other.name() == name) {
         return role(needs, own, scope, &what);
     }

@@ -98,12 +98,12 @@ impl Bundle {
             first,
             match &bundle.extension {
                 Some(extension) => format!(
-                    "ClusterExtension {} installs {} from a catalog: name the bundle of that package too, as a directory or \
-                     an archive",
+                    "ClusterExtension {} installs {} from a catalog: also pass the bundle of that package, as a directory or an \
+                     archive",
                     extension.name(),
                     package(&extension.value)
                 ),
-                None => "has no ClusterServiceVersion in it".to_owned(),
+                None => "contains no ClusterServiceVersion".to_owned(),
             },
         ))
     }
@@ -132,8 +132,11 @@ impl Bundle {
             "ClusterServiceVersion" => self.csvs.push(object),
             "ClusterExtension" => {
                 if let Some(first) = &self.extension {
-                    let reason =
-                        format!("ClusterExtension {} beside {}: name one of them", object.name(), first.name());
+                    let reason = format!(
+                        "ClusterExtension {} and ClusterExtension {}: pass only one of them",
+                        object.name(),
+                        first.name()
+                    );
                     return Err(FileError::new(&object.file, reason));
                 }
                 self.extension = Some(object);

@@ -80,7 +80,7 @@ pub enum DeriveError {
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// A binding of the bundle refers to a role that nobody has shown.
-    #[error("{binding} refers to {role}, which is not in the bundle: show what it holds, with --cluster")]
+    #[error("{binding} refers to {role}, which is not in the bundle: use --cluster to show what the role holds")]
     UnknownRole {
         /// The binding.
         binding: String,

@@ -124,7 +124,7 @@ fn serving(needs: &mut Needs, csv: &Object, namespace: &Scope) {
 fn certificate(needs: &mut Needs, deployment: &str, namespace: &Scope) {
     let service = format!("{deployment}-service");
     let secret = format!("{service}-cert");
-    let origin = Origin::said(format!("OLM makes a certificate for what Deployment {deployment} serves"));
+    let origin = Origin::said(format!("OLM creates a certificate for what Deployment {deployment} serves"));
     // Server-side apply: a patch that creates.
     let service_object = Written { group: "", resource: "services", name: &service };
     needs.write(namespace, &service_object, &["patch"], &origin);
@@ -156,7 +156,7 @@ fn api_service(needs: &mut Needs, service: &Value, namespace: &Scope) {
     if legacy == format!("{}-service", text("deploymentName")) {
         return;
     }
-    let origin = Origin::said(format!("OLM looks for what its first versions made for APIService {name}"));
+    let origin = Origin::said(format!("OLM looks for what its first versions created for APIService {name}"));
     let secret = &format!("{name}-cert");
     let delegator = &format!("{name}-system:auth-delegator");
     let reader = &format!("{name}-auth-reader");
@@ -182,7 +182,7 @@ fn webhook_configuration(needs: &mut Needs, webhook: &Value) {
             for name in declared::list(webhook, "/conversionCRDs").iter().filter_map(Value::as_str) {
                 let object = Written { group: "apiextensions.k8s.io", resource: "customresourcedefinitions", name };
                 let origin =
-                    Origin::said(format!("OLM puts the conversion webhook into CustomResourceDefinition {name}"));
+                    Origin::said(format!("OLM adds the conversion webhook to CustomResourceDefinition {name}"));
                 needs.by_name(&Scope::Cluster, &object, REPLACE, &origin);
             }
             return;

@@ -87,7 +87,7 @@ impl Install<'_> {
                 self.needs.add(
                     &Scope::Cluster,
                     watch,
-                    Origin::said("OLM watches what it has written, in all namespaces"),
+                    Origin::said("OLM watches what it has written in all namespaces"),
                 );
             }
         }
@@ -132,7 +132,7 @@ impl Install<'_> {
             self.needs.add(scope, rule.clone(), entry.of_rule(csv, index));
         }
         if lifted.is_some() {
-            let why = "OLM adds reading namespaces when it lifts permissions to all namespaces";
+            let why = "OLM adds read access to namespaces when it lifts permissions to all namespaces";
             self.needs.add(scope, Rule::on(&[""], &["namespaces"], &["get", "list", "watch"]), Origin::said(why));
         }
         let added: Vec<Value> = lifted.into_iter().cloned().collect();

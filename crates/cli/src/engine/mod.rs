@@ -44,7 +44,7 @@ pub enum EngineError {
     #[error("the module cannot be started: {0}")]
     Start(String),
     /// It used up its time.
-    #[error("the evaluation was ended after its time limit of {} s", .0.unwrap_or_default())]
+    #[error("the evaluation exceeded its time limit of {} s", .0.unwrap_or_default())]
     Timeout(Option<u64>),
     /// It crashed.
     #[error("the module crashed: {0}")]

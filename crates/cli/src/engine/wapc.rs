@@ -49,7 +49,7 @@ impl Conversation {
         match (self.response.filter(|_| succeeded), self.error) {
             (Some(response), _) => Ok(response),
             (None, Some(error)) => Err(error),
-            (None, None) => Err("it left neither a response nor an error".to_owned()),
+            (None, None) => Err("it returned neither a response nor an error".to_owned()),
         }
     }
 
@@ -150,5 +150,5 @@ fn length(bytes: &[u8]) -> Result<u32> {
 }
 
 fn outside() -> Error {
-    Error::msg("an address outside of the module's memory")
+    Error::msg("address outside of the module's memory")
 }

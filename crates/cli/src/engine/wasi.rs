@@ -33,7 +33,7 @@ pub(super) fn link(linker: &mut Linker<Conversation>) -> Result<()> {
     linker.func_wrap(NAMESPACE, "environ_get", |_variables: u32, _text: u32| SUCCESS)?;
     linker.func_wrap(NAMESPACE, "fd_write", fd_write)?;
     linker.func_wrap(NAMESPACE, "proc_exit", |code: u32| -> Result<()> {
-        Err(Error::msg(format!("the module ended itself with code {code}")))
+        Err(Error::msg(format!("the module exited with code {code}")))
     })?;
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(super) fn unpack(path: &Path, visit: &mut dyn FnMut(FileRead)) -> Result<(),
         let mut entry = entry.map_err(fail)?;
         let inner = entry.path().map_err(fail)?.into_owned();
         if number >= MAX_ENTRIES {
-            return Err(FileError::new(path, format!("more than {MAX_ENTRIES} files in it")));
+            return Err(FileError::new(path, format!("contains more than {MAX_ENTRIES} files")));
         }
         if is_hidden(&inner) || !documents::is_manifest(&inner) || entry.header().entry_type().is_dir() {
             continue;
@@ -34,7 +34,7 @@ pub(super) fn unpack(path: &Path, visit: &mut dyn FnMut(FileRead)) -> Result<(),
         let normal = inner.components().filter(|part| matches!(part, Component::Normal(_)));
         let shown = path.join(normal.collect::<PathBuf>());
         if !entry.header().entry_type().is_file() {
-            visit(Err(FileError::new(&shown, "a link in an archive, which is not followed")));
+            visit(Err(FileError::new(&shown, "is a link; links in archives are not followed")));
             continue;
         }
         let mut bytes = Vec::new();

@@ -64,7 +64,7 @@ impl Inputs {
                 Err(error) => problems.push(error.into()),
             });
             if self.sources.len() + problems.len() == before {
-                return Err(FileError::new(argument, "no YAML or JSON files in it"));
+                return Err(FileError::new(argument, "contains no YAML or JSON files"));
             }
         } else if is_archive(argument) {
             self.sources.push(Source::Archive(argument.to_owned()));

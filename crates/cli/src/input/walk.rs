@@ -46,7 +46,7 @@ impl Walk<'_> {
             (Err(error), _) | (_, Err(error)) => return self.fail(directory, error),
         };
         if self.above.contains(&real) {
-            let reason = format!("links back to {}: a loop, which is not followed", real.display());
+            let reason = format!("links back to {}: loops are not followed", real.display());
             return (self.visit)(Err(WalkError::Loop(FileError::new(directory, reason))));
         }
         if self.seen.contains(&real) {

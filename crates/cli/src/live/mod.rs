@@ -96,7 +96,7 @@ impl Cluster {
     /// Waits on the caller's thread, not past the deadline.
     pub fn wait<T>(&self, answer: impl Future<Output = Result<T, HostError>>) -> Result<T, HostError> {
         let deadline = self.deadline.unwrap_or_else(|| Instant::now() + PATIENCE);
-        let late = || HostError::Failed(format!("no answer from {} in time", self.shared.url));
+        let late = || HostError::Failed(format!("no response from {} in time", self.shared.url));
         let Some(runtime) = &self.shared.runtime else { return Err(late()) };
         let handle = runtime.handle();
         handle.block_on(async { timeout_at(deadline.into(), answer).await.unwrap_or_else(|_| Err(late())) })

@@ -29,7 +29,7 @@ impl FromStr for Release {
         let found = RELEASES.iter().find(|release| release.name == text).copied();
         found.ok_or_else(|| {
             let names: Vec<&str> = RELEASES.iter().map(|release| release.name).collect();
-            format!("not a release that is known: {}", names.join(", "))
+            format!("unknown release; known are {}", names.join(", "))
         })
     }
 }

@@ -10,7 +10,7 @@ use super::release::Release;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
-    /// Whether it is in the way.
+    /// Whether it blocks the move.
     pub blocks: bool,
     /// Why, or what changes for it.
     pub why: String,
@@ -41,10 +41,10 @@ pub fn of(extension: &Written<'_>, from: Option<Release>, to: Release) -> Option
     match (to.phase, is_set) {
         (Phase::Removed, true) => Some(blocks(
             format!(
-                "{field} is set, and {to} does not have the field any more: the API server drops it, and kubectl refuses it"
+                "{field} is set, and {to} no longer has the field: the API server drops it, and kubectl rejects it"
             ),
             format!(
-                "take {field} out. Where the policy bounds extensions, grant what {} holds to User olm:clusterextension:{name}",
+                "remove {field}. Where the policy bounds extensions, grant what {} holds to User olm:clusterextension:{name}",
                 account
                     .as_ref()
                     .map_or_else(|| "the account".to_owned(), |account| format!("{}/{account}", extension.namespace))
@@ -53,7 +53,7 @@ pub fn of(extension: &Written<'_>, from: Option<Release>, to: Release) -> Option
         )),
         (Phase::Required, _) if account.is_none() => Some(blocks(
             match (is_set, was_synthetic) {
-                (true, _) => format!("{field} names nobody, and {to} requires an account"),
+                (true, _) => format!("{field} names no account, and {to} requires one"),
                 (false, true) => {
                     format!("it runs as its synthetic user, which {to} does not have: {field} is required there")
                 }
@@ -71,20 +71,20 @@ pub fn of(extension: &Written<'_>, from: Option<Release>, to: Release) -> Option
         (Phase::Deprecated | Phase::Removed, _) if acted_as_it && from.is_some() => Some(Verdict {
             blocks: false,
             why: match (is_set, was_synthetic) {
-                (true, _) => format!("{to} ignores {field}: OLM installs it with cluster-admin rights from then on"),
+                (true, _) => format!("{to} ignores {field}: from then on OLM installs it with cluster-admin rights"),
                 (false, true) => {
-                    format!("{to} has no synthetic users: OLM installs it with cluster-admin rights from then on")
+                    format!("{to} has no synthetic users: from then on OLM installs it with cluster-admin rights")
                 }
                 (false, false) => return None,
             },
-            change: "have the policy bound extensions before the upgrade: clusterExtensions.bound: serviceAccount"
+            change: "let the policy bound extensions before the upgrade, with the setting clusterExtensions.bound: serviceAccount"
                 .to_owned(),
             edit: None,
         }),
         (Phase::Deprecated, true) => Some(Verdict {
             blocks: false,
-            why: format!("{to} ignores {field} and warns of it; 4.23 does not have it any more"),
-            change: format!("take {field} out when the extension is bounded by its synthetic user, or by nothing"),
+            why: format!("{to} ignores {field} and warns about it; 4.23 no longer has the field"),
+            change: format!("remove {field} once the extension is bounded by its synthetic user, or by nothing"),
             edit: None,
         }),
         _ => None,

@@ -63,7 +63,7 @@ pub(crate) fn credentials_that_the_api_server_refuses_are_named(stage: &Stage) {
     let output = operator_bounds(&["upgrade-check", "--to", "4.23", "--kubeconfig", path.to_str().unwrap()]);
     let said = printed(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    for words in ["the API server at https://127.0.0.1", "Unauthorized", "credentials in the kubeconfig"] {
+    for words in ["the API server at https://127.0.0.1", "Unauthorized", "rejected the credentials in the kubeconfig"] {
         assert!(said.contains(words), "{words} in {said}");
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn a_silent_api_server_is_given_up() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let kubeconfig = kubeconfig(directory.path(), silent.local_addr().unwrap().port());
     let output = connect(&["--kubeconfig", &kubeconfig]);
-    assert_refused(&output, &["the API server at", "does not answer", "within 5 s"]);
+    assert_refused(&output, &["the API server at", "does not answer", "no response within 5 s"]);
 }
 
 pub(crate) fn an_unreadable_kubeconfig_is_named() {
