@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::median;
-use crate::support::operators::{NAMESPACE, Shape};
-use crate::support::{root, text};
+use test_support::operators::{NAMESPACE, Shape};
+use test_support::{root, text};
 
 /// What one run took.
 struct Run {

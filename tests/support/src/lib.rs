@@ -4,7 +4,13 @@
 // The keys of a scenario are described where scenarios are written: tests/scenarios/README.md.
 #![allow(missing_docs)]
 // What is wrong here fails the test or the measurement that asked for it.
-#![allow(clippy::expect_used, clippy::missing_panics_doc, clippy::panic, clippy::unwrap_used)]
+#![allow(
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::panic,
+    clippy::unwrap_used
+)]
 
 pub mod case;
 pub mod expected;

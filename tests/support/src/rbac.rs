@@ -49,6 +49,7 @@ impl Rule {
         }
     }
 
+    #[must_use]
     pub fn named(self, name: &str) -> Self {
         Rule { names: vec![name.to_owned()], ..self }
     }

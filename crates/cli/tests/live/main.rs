@@ -20,6 +20,9 @@ macro_rules! cases {
     ($($module:ident::$case:ident),* $(,)?) => { [$((stringify!($case), $module::$case)),*] };
 }
 
+/// A case that needs the control plane, and its name.
+type Case = (&'static str, fn(&Stage));
+
 /// The control plane that the cases share, started by the first that needs it.
 #[derive(Default)]
 struct Stage {
@@ -56,7 +59,7 @@ fn main() -> ExitCode {
         refusals::a_broken_kubeconfig_is_named_and_not_quoted,
         refusals::a_context_that_does_not_exist_is_named,
     ];
-    let online: [(&str, fn(&Stage)); 7] = cases![
+    let online: [Case; 7] = cases![
         commands::an_operator_is_refused_derived_granted_and_accepted,
         commands::credentials_that_the_api_server_refuses_are_named,
         commands::extensions_that_block_an_upgrade_are_found,
