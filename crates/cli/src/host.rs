@@ -57,7 +57,7 @@ pub struct ListResources {
     /// In one namespace, or in all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Always null: the policy sends no selectors, so that nobody can open watches at will.
+    /// Always null: the policy sends no selectors, so that a tenant cannot open watches at will.
     #[serde(default)]
     pub label_selector: (),
     /// Always null, too.

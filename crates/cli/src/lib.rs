@@ -1,7 +1,7 @@
 //! Runs the operator-bounds policy: the published wasm module in the engine that Kubewarden uses, with a directory of
 //! manifests in place of the API server, or with a live cluster.
 //!
-//! The way of an evaluation: [`admission::Request`] and a [`source::Source`] ([`manifests::Manifests`] or
+//! Data flow of an evaluation: [`admission::Request`] and a [`source::Source`] ([`manifests::Manifests`] or
 //! [`live::Cluster`]) → [`policy::Policy`], which calls back into [`host::Host`] for its look-ups →
 //! [`admission::AdmissionResponse`].
 

@@ -40,7 +40,7 @@ struct Found {
 
 impl Name {
     /// The object in words: `Role team-a/reader`.
-    fn said(&self, kind: &str) -> String {
+    fn describe(&self, kind: &str) -> String {
         let separator = if self.namespace.is_empty() { "" } else { "/" };
         format!("{kind} {}{separator}{}", self.namespace, self.name)
     }
@@ -88,13 +88,13 @@ impl Manifests {
         let field = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let kind = Kind { api_version: field("/apiVersion"), kind: field("/kind") };
         let name = Name { namespace: field("/metadata/namespace"), name: field("/metadata/name") };
-        let said = name.said(&kind.kind);
+        let what = name.describe(&kind.kind);
         match self.kinds.entry(kind).or_default().entry(name) {
             Entry::Vacant(free) => _ = free.insert(Found { object, file: Arc::clone(file), laid_over: true }),
             Entry::Occupied(taken) if taken.get().laid_over && taken.get().object != object => {
                 let first = taken.get().file.display();
                 let reason =
-                    format!("{said} is also in {first}, with different content: check the files one at a time");
+                    format!("{what} is also in {first}, with different content: check the files one at a time");
                 return Err(FileError::new(file, reason));
             }
             Entry::Occupied(mut taken) => {
@@ -125,10 +125,10 @@ impl Manifests {
                 return Err(fail(format!("{kind} without metadata.name")));
             };
             let name = Name { namespace: field("/metadata/namespace").unwrap_or_default(), name };
-            let said = name.said(&kind);
+            let what = name.describe(&kind);
             let of_kind = self.kinds.entry(Kind { api_version, kind }).or_default();
             if let Some(first) = of_kind.insert(name, Found { object, file: Arc::clone(file), laid_over: false }) {
-                return Err(fail(format!("{said} is already defined in {}: remove one of them", first.file.display())));
+                return Err(fail(format!("{what} is already defined in {}: remove one of them", first.file.display())));
             }
         }
         Ok(())

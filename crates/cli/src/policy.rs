@@ -42,7 +42,7 @@ pub struct Policy {
 pub struct ValidationResponse {
     /// Admitted?
     pub accepted: bool,
-    /// Why not.
+    /// The message of a refusal.
     pub message: Option<String>,
     /// The HTTP code of a refusal.
     pub code: Option<u16>,
@@ -59,7 +59,7 @@ pub struct ValidationResponse {
 pub struct SettingsResponse {
     /// Can it run with them?
     pub valid: bool,
-    /// Why not.
+    /// What is wrong with them.
     pub message: Option<String>,
 }
 

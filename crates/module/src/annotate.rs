@@ -28,7 +28,7 @@ pub enum AnnotateError {
     Module {
         /// What is wrong.
         reason: &'static str,
-        /// Where.
+        /// Its position, in bytes.
         offset: usize,
     },
     /// The section is there, but its content is not the metadata of a policy.

@@ -196,7 +196,7 @@ impl Rule {
         self.check_resources(&format!("{path}.resources"))
     }
 
-    /// The API server's own check of a webhook's resources: nothing may be said twice, once with a wildcard.
+    /// The API server's own check of a webhook's resources: nothing may be covered twice, once with a wildcard.
     fn check_resources(&self, path: &str) -> Result<(), AnnotateError> {
         let fail = |reason: &str| Err(invalid(path, reason));
         let any = |test: &dyn Fn(&str, Option<&str>) -> bool| self.split_resources().any(|(name, sub)| test(name, sub));

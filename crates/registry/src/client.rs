@@ -105,7 +105,7 @@ impl Session {
         Ok((manifest, digest))
     }
 
-    /// The bytes that a manifest speaks of: exactly as many as it says, and with the digest that it says. Addresses
+    /// A blob of a manifest, with exactly the size and the digest that the manifest declares. Addresses
     /// that it may name besides are not followed.
     pub(crate) async fn blob(&self, descriptor: &OciDescriptor, what: &str, limit: u64) -> Result<Vec<u8>, Error> {
         let size = u64::try_from(descriptor.size).unwrap_or(u64::MAX);

@@ -32,7 +32,7 @@ pub enum Error {
         /// What is missing or wrong.
         reason: String,
     },
-    /// Nobody answers there.
+    /// The registry does not respond.
     #[error("registry {registry} cannot be reached: {reason}. Check the host and the port, and that it is running")]
     Unreachable {
         /// Host and port.
@@ -214,7 +214,7 @@ fn untrusted(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     }
 }
 
-/// The error and what caused it, each said once.
+/// The error and its causes, without repetitions.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
     let mut source = error.source();

@@ -22,7 +22,7 @@ pub struct Pushed {
     pub replaced: Option<String>,
 }
 
-/// Pushes an annotated policy under a tag. Like `kwctl push` it moves a tag that is there already, unless
+/// Pushes an annotated policy under a tag. Like `kwctl push` it moves an existing tag, unless
 /// [`Options::no_overwrite`] is set; blobs that are there already are not sent again.
 pub async fn push(wasm: &[u8], name: &str, options: &Options) -> Result<Pushed, Error> {
     let reference = reference::parse(name)?;

@@ -41,7 +41,7 @@ impl Watched {
         Ok(Watched { cluster: Cluster::connect(connection)?, watches: Arc::default() })
     }
 
-    /// The same cluster, with look-ups that end by then: as failures, where there is no answer yet.
+    /// The same cluster, with look-ups that fail if they have no answer by the deadline.
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Self {
         Watched { cluster: self.cluster.until(deadline), watches: Arc::clone(&self.watches) }

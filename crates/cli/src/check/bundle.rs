@@ -30,7 +30,7 @@ struct Bundle {
 }
 
 impl Bundles {
-    /// Takes note of a document that is no Kubernetes object: it may be a bundle's annotations.
+    /// Records a document that is not a Kubernetes object: it may be a bundle's annotations.
     pub(super) fn note(&mut self, path: &Path, document: &Value) {
         let annotations = &document["annotations"];
         let Some(media_type) = annotations[MEDIA_TYPE].as_str() else { return };

@@ -17,7 +17,7 @@ pub struct Explanation;
 
 impl Emitter for Explanation {
     fn finding(&mut self, out: &mut dyn Write, finding: &Finding) -> io::Result<()> {
-        out.write_all(printable(&said(finding)).as_bytes())
+        out.write_all(printable(&explain(finding)).as_bytes())
     }
 
     fn finish(&mut self, out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
@@ -28,7 +28,7 @@ impl Emitter for Explanation {
     }
 }
 
-fn said(finding: &Finding) -> String {
+fn explain(finding: &Finding) -> String {
     let file = one_line(&finding.file.to_string_lossy());
     let mut text = format!("{}  {file}:{}\n\n", finding.name, finding.place.line);
     if let Some(explained) = &finding.explained {
@@ -55,7 +55,7 @@ fn group(text: &mut String, explained: &Explained) {
 
 fn boundary(text: &mut String, bound: &Bound, of: usize) {
     let must = if of > 1 { ", one of several that must all cover the request" } else { "" };
-    text.push_str(&format!("Boundary\n  {} ({}{must})\n  user {}\n", bound.said, bound.by, bound.user));
+    text.push_str(&format!("Boundary\n  {} ({}{must})\n  user {}\n", bound.label, bound.by, bound.user));
     text.push_str(&format!("  groups {}\n\nGrant\n", bound.groups.join(", ")));
     if bound.grants.is_empty() {
         text.push_str("  nothing: no binding names it in the requested scopes\n");

@@ -114,7 +114,7 @@ impl Given {
         (cluster, namespace)
     }
 
-    /// Where objects go that say no namespace: as told, else where the only OperatorGroup is. Without any group nothing
+    /// The namespace for objects without one: as given, otherwise that of the only OperatorGroup. Without any group nothing
     /// bounds them anywhere; with several, it cannot be determined.
     fn home(&mut self, cluster: &Manifests, told: Option<&str>) -> String {
         if let Some(told) = told {

@@ -1,6 +1,6 @@
 //! `check`: a verdict for each object of files, directories, archives and bundles, before anything touches a cluster.
 //!
-//! The way of a check: [`Inputs`] finds the files → [`given`] reads them once: what is wrong, and the cluster as it would be with
+//! Data flow: [`Inputs`] finds the files → [`given`] reads them once: what is wrong, and the cluster as it would be with
 //! them applied → each object again, to [`verdict`] → a [`report`], written as the verdicts come.
 
 mod bundle;

@@ -69,7 +69,7 @@ struct Report {
     problems: Vec<String>,
 }
 
-/// One extension of which something is to be said.
+/// One extension that is reported.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Finding {

@@ -1,7 +1,7 @@
 //! The smallest RBAC that lets an operator install: under an OperatorGroup's service account (OLM v0), or as the identity of a
 //! ClusterExtension (OLM v1).
 //!
-//! The way: [`bundle::Bundle`] → [`need::Needs`], by [`v0`] or [`v1`], with what the operator will hold from `bounds` →
+//! Data flow: [`bundle::Bundle`] → [`need::Needs`], by [`v0`] or [`v1`], with what the operator will hold from `bounds` →
 //! [`roles`], without what is held already → [`manifest`]s to apply. [`unused`] goes the other way.
 
 mod brought;

@@ -1,4 +1,4 @@
-//! From the kind of an object in a bundle to the resource that RBAC speaks of, and where it lives.
+//! From the kind of an object in a bundle to its resource in RBAC and its scope.
 
 use serde_json::Value;
 

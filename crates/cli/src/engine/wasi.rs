@@ -1,4 +1,4 @@
-//! WASI, as far as the module imports it: randomness for its hash maps, no environment, an output, and an end.
+//! The part of WASI that the module imports: randomness for its hash maps, an empty environment, output and exit.
 //!
 //! A module that imports anything else cannot be started, and the error names what it misses.
 

@@ -66,7 +66,7 @@ impl Cluster {
         Ok(Cluster { shared: Arc::new(shared), deadline: None })
     }
 
-    /// The same cluster, with look-ups that end by then: as failures, where there is no answer yet.
+    /// The same cluster, with look-ups that fail if they have no answer by the deadline.
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Self {
         Cluster { shared: Arc::clone(&self.shared), deadline: Some(deadline) }

@@ -1,5 +1,5 @@
-//! A live cluster, as far as verdicts may look it up, at one moment: every object is judged against the same state, with the given
-//! files over it.
+//! A snapshot of everything in a live cluster that verdicts may look up: every object is judged against the same state, with the
+//! given files laid over it.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -101,7 +101,7 @@ fn written<'n>(node: &'n Node, untouchable: Option<&str>) -> Written<'n> {
     }
 }
 
-/// A spec that is, or takes in, what an anchor elsewhere names cannot be read here.
+/// A spec that is an alias, or merges one, cannot be edited here.
 fn borrowed(spec: Option<&Node>, mapping: Option<&Node>) -> Option<String> {
     let is_alias = |node: Option<&Node>| node.is_some_and(|node| matches!(node.content, Content::Alias));
     let merges = |node: Option<&Node>| node.is_some_and(|node| node.get("<<").is_some());

@@ -1,4 +1,4 @@
-//! The releases of OLM v1, as far as `spec.serviceAccount` goes.
+//! The releases of OLM v1 and what each makes of `spec.serviceAccount`.
 
 use std::fmt;
 use std::str::FromStr;

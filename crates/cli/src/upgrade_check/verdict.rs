@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::extension::Written;
 use super::release::Release;
 
-/// What is said of an extension.
+/// The finding for one extension.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
@@ -30,7 +30,7 @@ pub enum Change {
     Insert,
 }
 
-/// Judges an extension for the release that comes, knowing the one that is there where somebody said so.
+/// Judges an extension for the target release; the current release refines the verdict if it is known.
 #[must_use]
 pub fn of(extension: &Written<'_>, from: Option<Release>, to: Release) -> Option<Verdict> {
     let Written { name, account, .. } = extension;

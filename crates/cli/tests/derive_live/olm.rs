@@ -193,7 +193,7 @@ impl Install<'_> {
             ),
         ];
         for (path, object) in objects {
-            if let Err(Refused::Exists) = again(server.create(&path, &object))? {
+            if !created(server.create(&path, &object))? {
                 server.get(&path)?;
                 server.patch(&path, &touched(&object))?;
             }
@@ -254,7 +254,7 @@ impl Install<'_> {
         let object = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name}, "spec": {
             "group": text("group"), "version": text("version"), "groupPriorityMinimum": 2000, "versionPriority": 15,
             "service": {"namespace": self.namespace, "name": format!("{}-service", text("deploymentName"))}, "insecureSkipTLSVerify": true}});
-        if let Err(Refused::Exists) = again(server.create(&path, &object))? {
+        if !created(server.create(&path, &object))? {
             server.get(&path)?;
             server.patch(&path, &touched(&object))?;
         }
@@ -293,10 +293,10 @@ fn unless_there(result: Result<(), Refused>) -> Result<(), Refused> {
     }
 }
 
-/// Passes "exists" on as an answer, and everything else as a failure.
-fn again(result: Result<(), Refused>) -> Result<Result<(), Refused>, Refused> {
+/// Whether the object was created; if not, it exists already.
+fn created(result: Result<(), Refused>) -> Result<bool, Refused> {
     match result {
-        Err(Refused::Exists) => Ok(Err(Refused::Exists)),
-        other => other.map(Ok),
+        Err(Refused::Exists) => Ok(false),
+        other => other.map(|()| true),
     }
 }

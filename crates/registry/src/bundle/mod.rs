@@ -1,4 +1,4 @@
-//! OLM bundle images (registry+v1): the manifests of an operator, and what is said about them.
+//! OLM bundle images (registry+v1): the manifests of an operator and their annotations.
 //!
 //! A bundle is judged before OLM reads it, so it must not look different to OLM. Whatever OLM v0, OLM v1 or the kubelet
 //! might read in another way is refused and not guessed at: links, entries that leave the image, platforms that differ,
