@@ -1,12 +1,10 @@
 //! Real operators: every ClusterServiceVersion of `../shared/corpus`, and every recorded upgrade, through the wasm.
 //!
-//! What each asks for is worked out from the specification (2.4) in `support::operators`, without the code under test;
-//! coverage in `support::rbac`, whose every answer is then put before Kubernetes' own Go code.
+//! What each asks for is worked out from [what the policy judges](../README.md#what-is-judged) in `test_support::operators`, without the code under test;
+//! coverage in `test_support::rbac`, whose every answer is then put before Kubernetes' own Go code.
 
 // A test that cannot go on fails.
 #![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,9 +18,9 @@ use operator_bounds::policy::Policy;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use support::operators::{NAMESPACE, SHAPES, Shape, asked, create, csvs, draw, is_serving, objects};
-use support::rbac::{Atom, Rule, Scope, Scoped, excess, holding, listed, same, uncovered};
-use support::{Judged, Oracle, cluster, items, judge, lines, raw, say, shared, text};
+use test_support::operators::{NAMESPACE, SHAPES, Shape, asked, create, csvs, draw, is_serving, objects};
+use test_support::rbac::{Atom, Rule, Scope, Scoped, excess, holding, listed, same, uncovered};
+use test_support::{Judged, Oracle, cluster, items, judge, lines, raw, say, shared, text};
 
 /// A question to the oracle, and the answer that this test relied on.
 type Questions = HashMap<String, Vec<Atom>>;

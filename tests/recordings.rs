@@ -7,8 +7,6 @@
 // A test that cannot go on fails.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
@@ -25,8 +23,8 @@ use operator_bounds::policy::Policy;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use support::rbac::{Atom, Rule, Scoped, excess, listed, uncovered};
-use support::{Judged, cluster, items, judge, lines, raw, say, shared, text, unpack};
+use test_support::rbac::{Atom, Rule, Scoped, excess, listed, uncovered};
+use test_support::{Judged, cluster, items, judge, lines, raw, say, shared, text, unpack};
 
 /// The kinds that the recorders listed; ConfigMaps, which hold unpacked bundles, are learnt from the requests.
 const KEPT: [&str; 12] = [
@@ -204,7 +202,7 @@ fn is_gone(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null() && items(object, "/metadata/finalizers").is_empty()
 }
 
-/// Whether an UPDATE leaves what its row judges as it was (specification 2.5), from the request alone. Null, missing
+/// Whether an UPDATE leaves what its row judges as it was (see [Request flow](../docs/architecture.md#request-flow), step 2), from the request alone. Null, missing
 /// and empty are the same to the API server.
 fn leaves_the_judged_alone(request: &Value) -> bool {
     if text(request, "/subResource") == "status" {

@@ -2,15 +2,6 @@
 //! described in `tests/scenarios/README.md`.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-#[path = "support/case.rs"]
-mod case;
-#[path = "support/expected.rs"]
-mod expected;
-#[path = "support/kwctl.rs"]
-mod kwctl;
-#[path = "support/replayed.rs"]
-mod replayed;
-
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,11 +13,10 @@ use operator_bounds::host::{Exchange, Host};
 use operator_bounds::policy::{MODULE, Policy};
 use operator_bounds::replay;
 use serde_json::Value;
-
-use crate::case::{Case, find};
-use crate::expected::{Expected, expect_words, warnings_of};
-use crate::kwctl::Kwctl;
-use crate::replayed::Replayer;
+use test_support::case::{Case, find};
+use test_support::expected::{Expected, expect_words, warnings_of};
+use test_support::kwctl::Kwctl;
+use test_support::replayed;
 
 const MIN_SCENARIOS: usize = 80;
 /// A debug build on a busy machine: the policy server's two seconds would measure the neighbours.
@@ -36,7 +26,6 @@ const MAX_WARNING_CHARACTERS: usize = 256;
 
 static NATIVE: LazyLock<Policy> = LazyLock::new(|| Policy::native().expect("the embedded module has metadata"));
 static WASM: LazyLock<Engine> = LazyLock::new(|| Engine::new(MODULE, LIMITS).expect("the embedded module compiles"));
-static REPLAYER: LazyLock<Replayer> = LazyLock::new(|| Replayer::new(MODULE));
 static KWCTL: LazyLock<Option<Kwctl>> = LazyLock::new(|| Kwctl::find(MODULE));
 
 static RAN_NATIVELY: AtomicUsize = AtomicUsize::new(0);
@@ -152,7 +141,7 @@ fn run_as_wasm(case: &Case) -> Result<Answer, String> {
 /// The recorded session, written as a file for kwctl and read back, leads to the same answer.
 fn run_replayed(case: &Case, answer: &Answer) -> Result<(), String> {
     let session = replay::session(&answer.exchanges).map_err(|error| format!("session: {error}"))?;
-    let response = REPLAYER.validate(&case.payload, &session)?;
+    let response = replayed::validate(&WASM, &case.payload, &session)?;
     if response != answer.response {
         return Err(format!("as wasm: {:#}\n\nreplayed: {response:#}", answer.response));
     }

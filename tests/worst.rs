@@ -4,8 +4,6 @@
 // A test that cannot go on fails.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
-
 use std::io::Write;
 use std::time::Instant;
 
@@ -16,7 +14,7 @@ use flate2::write::GzEncoder;
 use operator_bounds::engine::Limits;
 use operator_bounds::policy::Policy;
 use serde_json::{Value, json};
-use support::{cluster, judge, raw, say};
+use test_support::{cluster, judge, raw, say};
 
 const MIB: usize = 1024 * 1024;
 const RBAC: &str = "rbac.authorization.k8s.io";

@@ -26,11 +26,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
     let target_dir = target_dir(&out);
-    let wasm = build_policy::build(&root, &target_dir)?;
+    let wasm = policy_module::build(&root, &target_dir)?;
     let read = |path: &str| fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"));
-    let metadata = annotate::Metadata::from_yaml(&read("policy-metadata/metadata.yml")?)
+    let metadata = policy_module::Metadata::from_yaml(&read("policy-metadata/metadata.yml")?)
         .map_err(|error| format!("policy-metadata/metadata.yml: {error}"))?;
-    let annotated = annotate::annotate(&wasm, &metadata.with_usage(read(USAGE)?))?;
+    let annotated = policy_module::annotate(&wasm, &metadata.with_usage(read(USAGE)?))?;
     // One for this crate to embed, and one at a place that is always the same, to publish.
     for directory in [&out, &target_dir] {
         fs::write(directory.join("annotated-policy.wasm"), &annotated)?;

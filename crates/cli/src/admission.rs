@@ -75,7 +75,7 @@ pub struct AdmissionResponse {
     /// The change to the object, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// Why not.
+    /// The message of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Facts for machines.
@@ -96,7 +96,7 @@ pub struct Status {
 }
 
 impl AdmissionResponse {
-    /// The response to a request, from what the policy said of it.
+    /// The response to a request, from the policy's verdict.
     pub fn new(request: &Request, response: ValidationResponse) -> Result<Self, serde_json::Error> {
         let ValidationResponse { accepted, message, code, mutated_object, audit_annotations, warnings } = response;
         let patch = mutated_object.map(|mutated| patch(request.object.as_ref(), &mutated)).transpose()?.flatten();

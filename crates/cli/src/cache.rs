@@ -43,7 +43,7 @@ fn private(directory: &Path) -> Option<PathBuf> {
     Some(real)
 }
 
-/// Elsewhere there is no telling.
+/// On other systems this cannot be determined.
 #[cfg(not(unix))]
 fn private(_directory: &Path) -> Option<PathBuf> {
     None

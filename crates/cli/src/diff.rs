@@ -2,7 +2,6 @@
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
-use std::time::Instant;
 
 use bounds::rbac::compact::compact;
 use bounds::rbac::covers::Index;
@@ -49,7 +48,7 @@ fn add_object(path: &Path, object: &Value, rules: &mut Vec<Rule<'static>>) -> Re
             Ok(())
         }
         kind => {
-            let found = kind.unwrap_or("something without a kind");
+            let found = kind.unwrap_or("an object without a kind");
             let expected = "expected Role, ClusterRole, ClusterServiceVersion, a List of them, or a list of rules";
             Err(FileError::new(path, format!("{found} has no rules: {expected}")))
         }
@@ -136,36 +135,6 @@ pub fn stream(input: impl Read, output: impl Write) -> io::Result<()> {
     output.flush()
 }
 
-/// How long the coverage of all pairs takes, reading and writing left out.
-#[derive(Debug, Serialize)]
-pub struct Timing {
-    /// How many pairs.
-    pub pairs: usize,
-    /// The best round.
-    pub best_ns: u128,
-    /// The round in the middle.
-    pub median_ns: u128,
-}
-
-/// Reads all pairs first, then judges them all, as many times as asked.
-pub fn bench(mut input: impl Read, rounds: u32) -> io::Result<Timing> {
-    let mut text = Vec::new();
-    input.read_to_end(&mut text)?;
-    let lines = text.split(|byte| *byte == b'\n').zip(1..).filter(|(line, _)| !line.trim_ascii().is_empty());
-    let pairs: Vec<Pair<'_>> = lines.map(|(line, number)| Pair::read(line, number)).collect::<Result<_, _>>()?;
-    let mut rounds: Vec<u128> = (0..rounds.max(1))
-        .map(|_| {
-            let start = Instant::now();
-            for pair in &pairs {
-                std::hint::black_box(pair.uncovered());
-            }
-            start.elapsed().as_nanos()
-        })
-        .collect();
-    rounds.sort_unstable();
-    Ok(Timing { pairs: pairs.len(), best_ns: rounds[0], median_ns: rounds[rounds.len() / 2] })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -240,13 +209,5 @@ mod tests {
         assert_eq!(output.lines().count(), 1);
         let error = result.unwrap_err().to_string();
         assert!(error.starts_with("line 2, column 10: invalid type"), "{error}");
-    }
-
-    #[test]
-    fn a_bench_counts_the_pairs() {
-        let timing =
-            bench("{\"owner\":[],\"requested\":[]}\n\n{\"owner\":[],\"requested\":[]}\n".as_bytes(), 3).unwrap();
-        assert_eq!(timing.pairs, 2);
-        assert!(timing.best_ns <= timing.median_ns);
     }
 }

@@ -38,7 +38,7 @@ impl FileError {
     }
 }
 
-/// The place is said once, in front.
+/// The position is already at the front of the message.
 fn without_place<'a>(message: &'a str, place: &str) -> &'a str {
     message.rfind(place).map_or(message, |end| &message[..end])
 }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use annotate::Metadata;
 use bounds::cluster::{Cluster, Get, List, LookupError, Question};
+use policy_module::Metadata;
 use serde::{Deserialize, Serialize};
 
 use crate::manifests::Manifests;
@@ -57,12 +57,26 @@ pub struct ListResources {
     /// In one namespace, or in all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Only objects with these labels.
+    /// Only objects with these labels. The policy never sends one, so that a tenant cannot open watches at will; a command may.
     pub label_selector: Option<String>,
-    /// Only objects with these fields.
-    pub field_selector: Option<String>,
+    /// Always null.
+    #[serde(default)]
+    pub field_selector: (),
     /// The fields that are wanted.
     pub field_masks: Option<BTreeSet<String>>,
+}
+
+impl From<&List<'_>> for ListResources {
+    fn from(list: &List<'_>) -> Self {
+        ListResources {
+            api_version: list.resource.api_version.to_owned(),
+            kind: list.resource.kind.to_owned(),
+            namespace: list.namespace.map(str::to_owned),
+            label_selector: None,
+            field_selector: (),
+            field_masks: Some(masks(list.resource.masks)),
+        }
+    }
 }
 
 /// One object by name.
@@ -80,6 +94,19 @@ pub struct GetResource {
     pub disable_cache: bool,
     /// The fields that are wanted.
     pub field_masks: Option<BTreeSet<String>>,
+}
+
+impl From<&Get<'_>> for GetResource {
+    fn from(get: &Get<'_>) -> Self {
+        GetResource {
+            api_version: get.resource.api_version.to_owned(),
+            kind: get.resource.kind.to_owned(),
+            name: get.name.to_owned(),
+            namespace: get.namespace.map(str::to_owned),
+            disable_cache: !get.may_be_cached(),
+            field_masks: Some(masks(get.resource.masks)),
+        }
+    }
 }
 
 /// A question to the API server's authorizer.
@@ -275,27 +302,11 @@ impl Request {
 
 impl Cluster for Host {
     fn list(&self, list: &List<'_>) -> Result<Vec<u8>, LookupError> {
-        let request = ListResources {
-            api_version: list.resource.api_version.to_owned(),
-            kind: list.resource.kind.to_owned(),
-            namespace: list.namespace.map(str::to_owned),
-            label_selector: None,
-            field_selector: None,
-            field_masks: Some(masks(list.resource.masks)),
-        };
-        self.answer(Request::List(request)).map_err(|error| unanswered(list, &error))
+        self.answer(Request::List(list.into())).map_err(|error| unanswered(list, &error))
     }
 
     fn get(&self, get: &Get<'_>) -> Result<Option<Vec<u8>>, LookupError> {
-        let request = GetResource {
-            api_version: get.resource.api_version.to_owned(),
-            kind: get.resource.kind.to_owned(),
-            name: get.name.to_owned(),
-            namespace: get.namespace.map(str::to_owned),
-            disable_cache: !get.may_be_cached(),
-            field_masks: Some(masks(get.resource.masks)),
-        };
-        match self.answer(Request::Get(request)) {
+        match self.answer(Request::Get(get.into())) {
             Ok(object) => Ok(Some(object)),
             Err(HostError::NotFound(_)) => Ok(None),
             Err(error) => Err(unanswered(get, &error)),
@@ -364,12 +375,21 @@ hostCapabilities: [kubernetes/get_resource, kubernetes/list_resources_all, kuber
 
     #[test]
     fn a_list_has_the_shape_of_the_api_servers() {
-        let payload =
-            json!({"api_version": "v1", "kind": "Namespace", "field_masks": ["status"], "label_selector": "!team"});
+        let payload = json!({"api_version": "v1", "kind": "Namespace", "field_masks": ["status"]});
         let answer = call(&host(), "list_resources_all", &payload).unwrap();
-        let item =
+        let labelled =
+            json!({"metadata": {"name": "a", "labels": {"team": "x"}, "annotations": {}, "managedFields": []}});
+        let active =
             json!({"metadata": {"name": "b", "annotations": {}, "managedFields": []}, "status": {"phase": "Active"}});
-        assert_eq!(answer, json!({"apiVersion": "v1", "kind": "NamespaceList", "metadata": {}, "items": [item]}));
+        let items = [labelled, active];
+        assert_eq!(answer, json!({"apiVersion": "v1", "kind": "NamespaceList", "metadata": {}, "items": items}));
+    }
+
+    #[test]
+    fn a_selector_is_refused_and_not_ignored() {
+        let payload = json!({"api_version": "v1", "kind": "Namespace", "label_selector": "team=x"});
+        let refused = call(&host(), "list_resources_all", &payload).unwrap_err();
+        assert!(refused.contains("label selector"), "{refused}");
     }
 
     #[test]

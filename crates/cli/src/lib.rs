@@ -1,7 +1,7 @@
 //! Runs the operator-bounds policy: the published wasm module in the engine that Kubewarden uses, with a directory of
 //! manifests in place of the API server, or with a live cluster.
 //!
-//! The way of an evaluation: [`admission::Request`] and a [`source::Source`] ([`manifests::Manifests`] or
+//! Data flow of an evaluation: [`admission::Request`] and a [`source::Source`] ([`manifests::Manifests`] or
 //! [`live::Cluster`]) → [`policy::Policy`], which calls back into [`host::Host`] for its look-ups →
 //! [`admission::AdmissionResponse`].
 
@@ -15,14 +15,13 @@ pub mod diff;
 pub mod documents;
 pub mod engine;
 pub mod host;
+mod input;
 pub mod live;
 pub mod manifests;
 mod mask;
 pub mod policy;
 mod rbac;
 pub mod replay;
-mod selector;
-pub mod serve;
 pub mod source;
 pub mod syntax;
 pub mod upgrade_check;

@@ -11,9 +11,9 @@ use commands::Command;
 /// The exit code when no answer could be given.
 const FAILED: u8 = 2;
 
-/// Judge operators by the identity their administrator chose for them, with or without a cluster.
+/// Check operators against the identity their administrator chose for them, with or without a cluster.
 ///
-/// The policy that is published for Kubewarden is built in and runs in the engine that Kubewarden uses.
+/// The policy published for Kubewarden is embedded and runs in the engine that Kubewarden uses.
 #[derive(Parser)]
 #[command(name = "operator-bounds", version, max_term_width = 110)]
 struct Cli {

@@ -1,7 +1,7 @@
 //! A cluster on disk: the objects of a directory of manifests, by kind.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::documents::{self, FileError};
+use crate::input::{WalkError, walk};
 
 /// The objects that a directory or a file holds: what `kubectl get … -o yaml` prints.
 #[derive(Debug, Default)]
@@ -39,7 +40,7 @@ struct Found {
 
 impl Name {
     /// The object in words: `Role team-a/reader`.
-    fn said(&self, kind: &str) -> String {
+    fn describe(&self, kind: &str) -> String {
         let separator = if self.namespace.is_empty() { "" } else { "/" };
         format!("{kind} {}{separator}{}", self.namespace, self.name)
     }
@@ -82,18 +83,18 @@ impl Manifests {
     }
 
     /// Puts an object over what is there, as applying it would: the status stays. The same object from two files is an error
-    /// unless both say the same, for nobody can tell which of them is applied last.
+    /// unless both have the same content: it cannot be determined which one is applied last.
     pub fn lay_over(&mut self, mut object: Value, file: &Arc<Path>) -> Result<(), FileError> {
         let field = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let kind = Kind { api_version: field("/apiVersion"), kind: field("/kind") };
         let name = Name { namespace: field("/metadata/namespace"), name: field("/metadata/name") };
-        let said = name.said(&kind.kind);
+        let what = name.describe(&kind.kind);
         match self.kinds.entry(kind).or_default().entry(name) {
             Entry::Vacant(free) => _ = free.insert(Found { object, file: Arc::clone(file), laid_over: true }),
             Entry::Occupied(taken) if taken.get().laid_over && taken.get().object != object => {
                 let first = taken.get().file.display();
                 let reason =
-                    format!("{said} is in {first} too, and says something else there: check them one at a time");
+                    format!("{what} is also in {first}, with different content: check the files one at a time");
                 return Err(FileError::new(file, reason));
             }
             Entry::Occupied(mut taken) => {
@@ -124,10 +125,10 @@ impl Manifests {
                 return Err(fail(format!("{kind} without metadata.name")));
             };
             let name = Name { namespace: field("/metadata/namespace").unwrap_or_default(), name };
-            let said = name.said(&kind);
+            let what = name.describe(&kind);
             let of_kind = self.kinds.entry(Kind { api_version, kind }).or_default();
             if let Some(first) = of_kind.insert(name, Found { object, file: Arc::clone(file), laid_over: false }) {
-                return Err(fail(format!("{said} is already in {}: keep one of them", first.file.display())));
+                return Err(fail(format!("{what} is already defined in {}: remove one of them", first.file.display())));
             }
         }
         Ok(())
@@ -171,29 +172,13 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     if metadata.is_file() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut found = Vec::new();
-    walk(path, &mut BTreeSet::new(), &mut found)?;
-    Ok(found)
-}
-
-fn walk(directory: &Path, visited: &mut BTreeSet<PathBuf>, found: &mut Vec<PathBuf>) -> Result<(), FileError> {
-    let fail = |error: std::io::Error| FileError::new(directory, error);
-    if !visited.insert(directory.canonicalize().map_err(fail)?) {
-        return Ok(());
-    }
-    let entries = fs::read_dir(directory).map_err(fail)?;
-    let mut paths: Vec<PathBuf> =
-        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(fail)?;
-    paths.retain(|path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')));
-    paths.sort();
-    for path in paths {
-        if path.is_dir() {
-            walk(&path, visited, found)?;
-        } else if documents::is_manifest(&path) {
-            found.push(path);
-        }
-    }
-    Ok(())
+    let mut files = Vec::new();
+    walk(path, &mut |found| match found {
+        Ok(file) => files.push(Ok(file)),
+        Err(WalkError::Loop(_)) => {}
+        Err(error) => files.push(Err(error.into())),
+    });
+    files.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use annotate::Metadata;
+use policy_module::Metadata;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -42,7 +42,7 @@ pub struct Policy {
 pub struct ValidationResponse {
     /// Admitted?
     pub accepted: bool,
-    /// Why not.
+    /// The message of a refusal.
     pub message: Option<String>,
     /// The HTTP code of a refusal.
     pub code: Option<u16>,
@@ -59,7 +59,7 @@ pub struct ValidationResponse {
 pub struct SettingsResponse {
     /// Can it run with them?
     pub valid: bool,
-    /// Why not.
+    /// What is wrong with them.
     pub message: Option<String>,
 }
 
@@ -78,7 +78,8 @@ impl Policy {
 
     /// The same decisions without the module, for debugging.
     pub fn native() -> Result<Self, PolicyError> {
-        let metadata = annotate::read_metadata(MODULE).map_err(|error| PolicyError::Metadata(error.to_string()))?;
+        let metadata =
+            policy_module::read_metadata(MODULE).map_err(|error| PolicyError::Metadata(error.to_string()))?;
         let metadata = metadata.ok_or_else(|| PolicyError::Metadata("it is not annotated".to_owned()))?;
         Ok(Policy { metadata: metadata.into(), engine: None })
     }

@@ -105,7 +105,7 @@ mod tests {
             kind: "RoleBinding".to_owned(),
             namespace: namespace.map(str::to_owned),
             label_selector: None,
-            field_selector: None,
+            field_selector: (),
             field_masks: Some(["subjects".to_owned(), "roleRef".to_owned()].into()),
         })
     }

@@ -3,6 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use bounds::cluster::{
+    CLUSTER_EXTENSION_REVISIONS, CLUSTER_EXTENSIONS, CLUSTER_OBJECT_SETS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES,
+    CLUSTER_SERVICE_VERSIONS, CONFIG_MAPS, NAMESPACES, OPERATOR_GROUPS, ROLE_BINDINGS, ROLES, Resource,
+    SERVICE_ACCOUNTS,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -10,8 +15,22 @@ use crate::host::{CanI, GetResource, HostError, ListResources};
 use crate::manifests::Manifests;
 use crate::mask::Mask;
 use crate::rbac;
-use crate::selector::Selector;
 
+/// Everything that a verdict may look up.
+pub(crate) const LOOKED_UP: [Resource; 12] = [
+    OPERATOR_GROUPS,
+    CLUSTER_SERVICE_VERSIONS,
+    CLUSTER_ROLE_BINDINGS,
+    ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    ROLES,
+    NAMESPACES,
+    SERVICE_ACCOUNTS,
+    CLUSTER_EXTENSIONS,
+    CLUSTER_OBJECT_SETS,
+    CLUSTER_EXTENSION_REVISIONS,
+    CONFIG_MAPS,
+];
 /// A cluster that can be asked. Every answer is the JSON that Kubewarden's host capabilities give.
 ///
 /// The allow-lists have been looked at before; see [`Host`](crate::host::Host).
@@ -36,17 +55,13 @@ struct ObjectList<'a, I> {
 
 impl Source for Manifests {
     fn list(&self, list: &ListResources) -> Result<Vec<u8>, HostError> {
-        let ListResources { api_version, kind, namespace, label_selector, field_selector, field_masks } = list;
-        if let Some(selector) = field_selector {
-            let reason =
-                format!("field selector `{selector}`: a directory of manifests cannot answer it, leave it out");
-            return Err(HostError::Failed(reason));
+        let ListResources { api_version, kind, namespace, label_selector, field_masks, .. } = list;
+        if let Some(selector) = label_selector {
+            return Err(HostError::Failed(format!("label selector `{selector}`: manifests cannot answer it")));
         }
-        let selector = Selector::parse(label_selector.as_deref().unwrap_or_default()).map_err(HostError::Failed)?;
         let mask = mask(field_masks.as_ref());
         let found = Manifests::list(self, api_version, kind, namespace.as_deref());
-        let items = found.filter(|object| selector.selects(object)).map(|object| mask.item(object)).collect();
-        object_list(list, items)
+        object_list(list, found.map(|object| mask.item(object)).collect())
     }
 
     fn get(&self, get: &GetResource) -> Result<Vec<u8>, HostError> {
@@ -63,7 +78,7 @@ impl Source for Manifests {
 }
 
 /// The answer to a list.
-pub(crate) fn object_list<I: Serialize>(list: &ListResources, items: Vec<I>) -> Result<Vec<u8>, HostError> {
+pub fn object_list<I: Serialize>(list: &ListResources, items: Vec<I>) -> Result<Vec<u8>, HostError> {
     let ListResources { api_version, kind, .. } = list;
     json(&ObjectList { api_version, kind: format!("{kind}List"), metadata: Map::new(), items })
 }

@@ -15,7 +15,7 @@ pub struct Node {
     pub column: usize,
     /// Whether an anchor names it, so that it may be used elsewhere.
     pub is_anchored: bool,
-    /// What it is.
+    /// Its content, by type.
     pub content: Content,
 }
 
@@ -44,7 +44,7 @@ pub struct Broken {
     pub line: usize,
     /// The column, from 1.
     pub column: usize,
-    /// Why.
+    /// What the parser expected or found.
     pub reason: String,
 }
 

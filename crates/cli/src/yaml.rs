@@ -16,7 +16,7 @@ pub(crate) fn scalar(text: &str) -> String {
 }
 
 /// Characters that a parser would refuse, fold or drop: control characters, line breaks and the byte order mark.
-fn needs_escape(character: char) -> bool {
+pub(crate) fn needs_escape(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 

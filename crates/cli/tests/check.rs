@@ -293,7 +293,7 @@ fn explain_tells_the_whole_way_to_the_verdict() {
     }
     let nobody = check(directory.path(), &[".", "--explain", "nobody"]);
     assert_eq!(nobody.code, 2);
-    assert!(nobody.stderr.contains("no object that is judged is called nobody"), "{}", nobody.stderr);
+    assert!(nobody.stderr.contains("none of the judged objects is named nobody"), "{}", nobody.stderr);
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn explain_says_what_covers_what_is_implied_and_why() {
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     for words in [
         "targets all namespaces\n",
-        "cluster-wide (OLM lifts it, because the group targets all namespaces)\n",
+        "cluster-wide (OLM lifts it to a ClusterRole because the group targets all namespaces)\n",
         "covered by rule 1 of ClusterRole reader (ClusterRoleBinding readers): apiGroups: [\"\"]  resources: [pods]  verbs: [get]\n",
         "MISSING: apiGroups: [\"\"]  resources: [pods]  verbs: [list]\n",
         "implied, cluster-wide: reading namespaces comes from OLM, which adds it when it lifts permissions to all namespaces\n",
@@ -380,7 +380,7 @@ fn where_an_operator_goes_is_never_guessed_among_several() {
     let directory = files(&[("groups.yaml", &groups), ("op.yaml", &csv("op.v1", "pods"))]);
     let outcome = check(directory.path(), &["."]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""));
-    assert!(outcome.stderr.contains("ClusterServiceVersion op.v1 has no namespace, and there are OperatorGroups in team-a, team-b: say with --namespace"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("ClusterServiceVersion op.v1 has no namespace, and there are OperatorGroups in team-a, team-b: choose one with --namespace"), "{}", outcome.stderr);
     let told = check(directory.path(), &[".", "--namespace", "team-b", "-o", "json"]);
     assert_eq!(told.code, 1);
     assert!(told.stdout.contains("ServiceAccount team-b/installer"), "{}", told.stdout);
@@ -497,13 +497,17 @@ fn half_a_bundle_is_named() {
     fs::write(manifests.join("second.yaml"), csv("second.v1", "pods")).unwrap();
     let two = check(directory.path(), &["bundle", "--cluster", "cluster"]);
     assert_eq!(two.code, 2);
-    assert!(two.stderr.contains("2 ClusterServiceVersions in bundle/manifests: a bundle has one"), "{}", two.stderr);
+    assert!(
+        two.stderr.contains("2 ClusterServiceVersions in bundle/manifests: a bundle must have exactly one"),
+        "{}",
+        two.stderr
+    );
     fs::remove_dir_all(&manifests).unwrap();
     let none = check(directory.path(), &["bundle", "--cluster", "cluster"]);
     assert_eq!((none.code, none.stdout.as_str()), (2, ""));
     assert!(
         none.stderr.contains(
-            "bundle/metadata/annotations.yaml: half a bundle: there is no ClusterServiceVersion in bundle/manifests"
+            "bundle/metadata/annotations.yaml: incomplete bundle: no ClusterServiceVersion in bundle/manifests"
         ),
         "{}",
         none.stderr
@@ -553,9 +557,9 @@ fn everything_that_cannot_be_read_is_named_and_counted_and_nothing_is_reported()
             assert!(outcome.stderr.contains(words), "{words}: {}", outcome.stderr);
         }
         assert!(
-            outcome
-                .stderr
-                .ends_with("error: 9 inputs cannot be read, so nothing was judged; --keep-going judges the rest\n"),
+            outcome.stderr.ends_with(
+                "error: 9 inputs cannot be read, so nothing was checked; use --keep-going to check the rest\n"
+            ),
             "{}",
             outcome.stderr
         );
@@ -567,12 +571,12 @@ fn everything_that_cannot_be_read_is_named_and_counted_and_nothing_is_reported()
 fn who_keeps_going_is_told_in_every_format_that_it_is_not_the_whole() {
     let directory = wreck();
     for (format, words) in [
-        ("table", "NOT READ: 9 problems, so this is not the whole"),
+        ("table", "NOT READ: 9 problems, so this report is incomplete"),
         ("json", "\"complete\":false"),
         ("sarif", "\"executionSuccessful\":false"),
         ("junit", "errors=\"9\""),
         ("github", "::error file=./broken.yaml,line=4,col=2,title=not read::"),
-        ("html", "This is not the whole"),
+        ("html", "This report is incomplete"),
     ] {
         let outcome = check(directory.path(), &[".", "--keep-going", "-o", format]);
         assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{format}");
@@ -617,7 +621,7 @@ fn the_same_object_twice_is_a_problem_only_when_both_differ() {
     let outcome = check(directory.path(), &["."]);
     assert_eq!(outcome.code, 2);
     assert!(
-        outcome.stderr.contains("./b.yaml: Role team-a/pods is in ./a.yaml too, and says something else there"),
+        outcome.stderr.contains("./b.yaml: Role team-a/pods is also in ./a.yaml, with different content"),
         "{}",
         outcome.stderr
     );
@@ -664,7 +668,7 @@ fn standard_input_is_read_too_and_an_empty_directory_is_a_mistake() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("op.v1  standard input:1\n"));
     let empty = check(directory.path(), &["."]);
     assert_eq!(empty.code, 2);
-    assert!(empty.stderr.contains(".: no YAML or JSON files in it"), "{}", empty.stderr);
+    assert!(empty.stderr.contains(".: contains no YAML or JSON files"), "{}", empty.stderr);
     assert_eq!(check(directory.path(), &["gone"]).code, 2);
     assert_eq!(check(directory.path(), &[]).code, 2);
 }

@@ -178,14 +178,6 @@ fn pairs_are_answered_line_by_line() {
 }
 
 #[test]
-fn a_bench_prints_its_numbers() {
-    let outcome = run(Path::new("."), &["diff", "--jsonl", "--bench", "2"], "{\"owner\":[],\"requested\":[]}\n");
-    let timing: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    assert_eq!(timing["pairs"], 1);
-    assert!(timing["best_ns"].is_u64() && timing["median_ns"].is_u64());
-}
-
-#[test]
 fn wrong_arguments_are_exit_code_two_and_help_has_examples() {
     assert_eq!(run(Path::new("."), &["diff", "only-one.yaml"], "").code, 2);
     assert_eq!(run(Path::new("."), &["eval", "--settings-json", "{}", "--settings-path", "x"], "").code, 2);

@@ -114,7 +114,7 @@ fn a_synthetic_identity_gets_what_the_operator_holds_and_the_writing_of_its_bund
 fn mistakes_are_named() {
     for (arguments, expected) in [
         (vec!["derive", "nowhere.yaml", "--for", "serviceaccount", "a/b"], "nowhere.yaml: "),
-        (vec!["derive", "cluster/team-a.yaml", "--for", "serviceaccount", "a/b"], "has no ClusterServiceVersion in it"),
+        (vec!["derive", "cluster/team-a.yaml", "--for", "serviceaccount", "a/b"], "contains no ClusterServiceVersion"),
         (vec!["derive", "etcdoperator.v0.9.4.yaml", "--for", "serviceaccount", "b"], "expected `--for serviceaccount"),
         (vec!["derive", "etcdoperator.v0.9.4.yaml", "--for", "user", "a/b"], "expected `--for serviceaccount"),
         (
@@ -129,7 +129,7 @@ fn mistakes_are_named() {
                 "--target",
                 "x",
             ],
-            "--target makes no sense",
+            "--target cannot be combined",
         ),
         (vec!["derive", "etcdoperator.v0.9.4.yaml", "--for", "serviceaccount", "a/b", "--missing"], "--cluster"),
     ] {
@@ -184,7 +184,7 @@ fn a_bundle_brings_rbac_and_dependencies_and_each_rule_says_where_it_comes_from(
     let derived = derive_bundle(bundle.path(), &FOR);
     for expected in [
         "# Role scraper of the bundle, rbac.yaml, line 5\n- apiGroups: [example.com]\n  resources: [widgets]\n  verbs: [scrape]\n",
-        "# ClusterRoleBinding scrapers of the bundle, which gives what ClusterRole reader holds, rbac.yaml, line 17\n",
+        "# ClusterRoleBinding scrapers of the bundle, which grants what ClusterRole reader holds, rbac.yaml, line 17\n",
         "- nonResourceURLs: ['/metrics']\n  verbs: [get]\n",
         "# OLM writes a Subscription for each operator that this one depends on\n",
         "  resources: [clusterrolebindings]\n  resourceNames: [scrapers]\n  verbs: [get, patch]\n",
@@ -238,7 +238,7 @@ fn an_extension_says_for_whom_and_where() {
     let output = run(&["derive", extension_path]);
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("installs package etcd from a catalog: name the bundle"), "{error}");
+    assert!(error.contains("installs package etcd from a catalog: also pass the bundle"), "{error}");
 }
 
 #[test]

@@ -15,8 +15,8 @@ fn call(body: &str, limits: Limits) -> Vec<EngineError> {
         r#"(module (memory (export "memory") 1) (global $calls (mut i32) (i32.const 0))
              (func (export "__guest_call") (param i32 i32) (result i32) {body}))"#
     );
-    let engine = Engine::new(module.as_bytes(), limits).unwrap();
-    let metadata = annotate::Metadata::from_yaml(METADATA).unwrap();
+    let engine = Engine::new(&wat::parse_str(module).unwrap(), limits).unwrap();
+    let metadata = policy_module::Metadata::from_yaml(METADATA).unwrap();
     let host = Arc::new(Host::new(Arc::default(), metadata.into()));
     (0..2).map(|_| engine.call(&host, "validate", b"{}").unwrap_err()).collect()
 }
@@ -32,7 +32,7 @@ fn a_crash_is_an_error_of_its_own_kind() {
 fn a_module_that_never_ends_is_ended() {
     for error in call("(loop (br 0)) (i32.const 1)", Limits { seconds: Some(1), ..Limits::default() }) {
         assert!(matches!(error, EngineError::Timeout(Some(1))), "{error:?}");
-        assert_eq!(error.to_string(), "the evaluation was ended after its time limit of 1 s");
+        assert_eq!(error.to_string(), "the evaluation exceeded its time limit of 1 s");
     }
 }
 

@@ -52,7 +52,7 @@ fn a_look_up_that_fails_refuses_and_says_which() {
 
 #[test]
 fn the_metadata_declares_every_kind_that_is_looked_up() {
-    let metadata = annotate::read_metadata(MODULE).unwrap().unwrap();
+    let metadata = policy_module::read_metadata(MODULE).unwrap().unwrap();
     for resource in [
         cluster::OPERATOR_GROUPS,
         cluster::CLUSTER_SERVICE_VERSIONS,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use annotate::Metadata;
 use oci_client::annotations::ORG_OPENCONTAINERS_IMAGE_SOURCE;
 use oci_client::client::{Config, ImageLayer};
 use oci_client::manifest::{OciImageManifest, WASM_CONFIG_MEDIA_TYPE, WASM_LAYER_MEDIA_TYPE};
+use policy_module::Metadata;
 use serde::Serialize;
 
 use crate::digest::sha256;
@@ -46,7 +46,7 @@ impl Artifact {
 
 /// The metadata that a module must carry to be a policy.
 pub(crate) fn metadata(wasm: &[u8]) -> Result<Metadata, String> {
-    let metadata = annotate::read_metadata(wasm).map_err(|error| error.to_string())?;
+    let metadata = policy_module::read_metadata(wasm).map_err(|error| error.to_string())?;
     metadata.ok_or_else(|| {
         "a wasm module without Kubewarden's metadata: annotate it first (`make annotated-policy.wasm`, or `kwctl annotate`)"
             .to_owned()
@@ -77,7 +77,7 @@ mod tests {
     fn annotated(annotations: &str) -> Vec<u8> {
         let rules = "[{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]";
         let yaml = format!("mutating: false\nrules: {rules}\nannotations: {annotations}");
-        annotate::annotate(MODULE, &Metadata::from_yaml(&yaml).unwrap()).unwrap()
+        policy_module::annotate(MODULE, &Metadata::from_yaml(&yaml).unwrap()).unwrap()
     }
 
     fn manifest(wasm: &[u8]) -> serde_json::Value {

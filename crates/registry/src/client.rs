@@ -105,7 +105,7 @@ impl Session {
         Ok((manifest, digest))
     }
 
-    /// The bytes that a manifest speaks of: exactly as many as it says, and with the digest that it says. Addresses
+    /// A blob of a manifest, with exactly the size and the digest that the manifest declares. Addresses
     /// that it may name besides are not followed.
     pub(crate) async fn blob(&self, descriptor: &OciDescriptor, what: &str, limit: u64) -> Result<Vec<u8>, Error> {
         let size = u64::try_from(descriptor.size).unwrap_or(u64::MAX);
@@ -121,11 +121,14 @@ impl Session {
             let chunk = chunk.map_err(|error| self.broken(&doing, &error))?;
             bytes.extend_from_slice(&chunk);
             if bytes.len() as u64 > size {
-                return Err(self.corrupted(format!("{what} has more than the {size} bytes that its manifest says")));
+                return Err(self.corrupted(format!("{what} is larger than the {size} bytes declared in its manifest")));
             }
         }
         if (bytes.len() as u64) < size {
-            return Err(self.corrupted(format!("{what} has {} bytes and not the {size} of its manifest", bytes.len())));
+            return Err(self.corrupted(format!(
+                "{what} has {} bytes instead of the {size} declared in its manifest",
+                bytes.len()
+            )));
         }
         Ok(bytes)
     }
@@ -179,7 +182,7 @@ impl Session {
 fn manifest(bytes: &[u8]) -> Result<Manifest, String> {
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     if value["schemaVersion"] != 2 {
-        return Err(format!("schema version {} and not 2", value["schemaVersion"]));
+        return Err(format!("schema version {} instead of 2", value["schemaVersion"]));
     }
     let (layers, manifests) = (value.get("layers").is_some(), value.get("manifests").is_some());
     let media_type = value.get("mediaType").and_then(serde_json::Value::as_str);
@@ -224,6 +227,6 @@ mod tests {
 
     #[test]
     fn schema_1_is_refused() {
-        assert!(manifest(br#"{"schemaVersion": 1}"#).is_err_and(|reason| reason == "schema version 1 and not 2"));
+        assert!(manifest(br#"{"schemaVersion": 1}"#).is_err_and(|reason| reason == "schema version 1 instead of 2"));
     }
 }

@@ -24,7 +24,7 @@ impl Login {
         let Some(path) =
             docker_config.map(Path::to_owned).or_else(default_directory).map(|dir| dir.join("config.json"))
         else {
-            return Ok(Login::none("there is neither DOCKER_CONFIG nor HOME to find a login in".to_owned()));
+            return Ok(Login::none("neither DOCKER_CONFIG nor HOME is set to find a login".to_owned()));
         };
         let unreadable = |reason: String| Error::Credentials {
             path: path.display().to_string(),
@@ -34,20 +34,20 @@ impl Login {
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Ok(Login::none(format!("we came without a login, as there is no {}", path.display())));
+                return Ok(Login::none(format!("no login was used because there is no {}", path.display())));
             }
             Err(error) => return Err(unreadable(error.to_string())),
         };
         match docker_credential::get_credential_from_reader(file, registry) {
             Ok(DockerCredential::UsernamePassword(user, password)) => {
-                let said = format!("we came as `{user}`, from {}", path.display());
+                let said = format!("logged in as `{user}`, from {}", path.display());
                 Ok(Login { auth: RegistryAuth::Basic(user, password), said })
             }
             Ok(DockerCredential::IdentityToken(_)) => Err(unreadable(
                 "the login is an identity token, which is not supported: use a user and a token".to_owned(),
             )),
             Err(error) if is_none(&error) => {
-                Ok(Login::none(format!("we came without a login, as {} has none for it", path.display())))
+                Ok(Login::none(format!("no login was used because {} has none for it", path.display())))
             }
             Err(CredentialRetrievalError::ConfigReadError) => {
                 Err(unreadable("not the JSON of a docker configuration".to_owned()))
@@ -89,7 +89,7 @@ mod tests {
     fn the_login_of_the_registry_is_found() {
         let found = login(r#"{"auths": {"registry.example.com:5000": {"auth": "bWU6c2VjcmV0OndvcmQ="}}}"#).unwrap();
         assert_eq!(found.auth, RegistryAuth::Basic("me".to_owned(), "secret:word".to_owned()));
-        assert!(found.said.starts_with("we came as `me`, from /"), "{}", found.said);
+        assert!(found.said.starts_with("logged in as `me`, from /"), "{}", found.said);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub enum Error {
         /// What is missing or wrong.
         reason: String,
     },
-    /// Nobody answers there.
+    /// The registry does not respond.
     #[error("registry {registry} cannot be reached: {reason}. Check the host and the port, and that it is running")]
     Unreachable {
         /// Host and port.
@@ -51,7 +51,7 @@ pub enum Error {
         reason: String,
     },
     /// The registry wants another login, or any.
-    #[error("registry {registry} does not let us in: {login}. Log in with `docker login {registry}`")]
+    #[error("authentication failed at registry {registry}: {login}. Log in with `docker login {registry}`")]
     Unauthorized {
         /// Host and port.
         registry: String,
@@ -59,7 +59,7 @@ pub enum Error {
         login: String,
     },
     /// The login is known, and may not do this.
-    #[error("registry {registry} does not allow {doing}: {login}. Ask for the right, or log in as somebody who has it")]
+    #[error("registry {registry} denied {doing}: {login}. Request access, or log in as a user who has it")]
     Denied {
         /// Host and port.
         registry: String,
@@ -69,7 +69,7 @@ pub enum Error {
         login: String,
     },
     /// The logins cannot be read.
-    #[error("{path}: {reason}. Without it nobody knows how to log in to {registry}")]
+    #[error("{path}: {reason}. It is needed to log in to {registry}")]
     Credentials {
         /// The file.
         path: String,
@@ -79,14 +79,14 @@ pub enum Error {
         registry: String,
     },
     /// There is nothing of that name.
-    #[error("{reference} is not there: check the name, and the tag or the digest")]
+    #[error("{reference} does not exist: check the name and the tag or digest")]
     NotFound {
         /// What was looked for.
         reference: String,
     },
     /// A tag would have been moved.
     #[error(
-        "{reference} is there already, with digest {existing} and not {digest}: nothing was moved. Choose another tag"
+        "{reference} already exists with digest {existing} instead of {digest}: nothing was pushed. Choose another tag"
     )]
     Exists {
         /// The tag.
@@ -97,7 +97,7 @@ pub enum Error {
         digest: String,
     },
     /// The bytes are not what their digest says.
-    #[error("{reference} came corrupted: {reason}. Nothing of it was used")]
+    #[error("{reference} is corrupted: {reason}. None of it was used")]
     Corrupted {
         /// What was being pulled.
         reference: String,
@@ -214,7 +214,7 @@ fn untrusted(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     }
 }
 
-/// The error and what caused it, each said once.
+/// The error and its causes, without repetitions.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
     let mut source = error.source();

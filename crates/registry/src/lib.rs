@@ -5,7 +5,7 @@
 //! * [`bundle`] reads the manifests of an OLM bundle image.
 //!
 //! What is pulled is checked against its digests, and nothing that a registry says is trusted beyond that: sizes are
-//! limited, addresses inside manifests are not followed, and a tag is reported with the digest that it stood for.
+//! limited, addresses inside manifests are not followed, and a tag is reported with the digest that it points to.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), registry::Error> {

@@ -75,7 +75,7 @@ async fn run(command: Command) -> Result<String, String> {
                 error => error.to_string(),
             })?;
             if let Some(replaced) = pushed.replaced {
-                eprintln!("{reference} stood for {replaced} until now");
+                eprintln!("{reference} previously pointed to {replaced}");
             }
             Ok(pushed.reference)
         }

@@ -1,8 +1,8 @@
 //! Brings a policy back.
 
-use annotate::Metadata;
 use oci_client::RegistryOperation;
 use oci_client::manifest::{OciDescriptor, OciImageManifest, WASM_CONFIG_MEDIA_TYPE, WASM_LAYER_MEDIA_TYPE};
+use policy_module::Metadata;
 
 use crate::client::{Manifest, Session};
 use crate::{Error, Options, artifact, reference};
@@ -31,7 +31,7 @@ pub async fn pull(name: &str, options: &Options) -> Result<Pulled, Error> {
     let (manifest, digest) = session.manifest(&reference).await?;
     let layer = match &manifest {
         Manifest::Image(image) => layer(image).map_err(not_a_policy)?,
-        Manifest::Index(_) => return Err(not_a_policy("an index of images and not a policy".to_owned())),
+        Manifest::Index(_) => return Err(not_a_policy("an image index instead of a policy".to_owned())),
     };
     let wasm = session.blob(layer, "the policy", POLICY_LIMIT).await?;
     let metadata = artifact::metadata(&wasm).map_err(not_a_policy)?;
@@ -46,6 +46,6 @@ fn layer(image: &OciImageManifest) -> Result<&OciDescriptor, String> {
     match image.layers.as_slice() {
         [layer] if layer.media_type == WASM_LAYER_MEDIA_TYPE => Ok(layer),
         [layer] => Err(format!("its layer is {} and not {WASM_LAYER_MEDIA_TYPE}", layer.media_type)),
-        layers => Err(format!("it has {} layers, and a policy has one", layers.len())),
+        layers => Err(format!("it has {} layers, but a policy has one", layers.len())),
     }
 }

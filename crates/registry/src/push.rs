@@ -18,16 +18,16 @@ pub struct Pushed {
     pub reference: String,
     /// The digest in it.
     pub digest: String,
-    /// What the tag stood for until now, when that was something else.
+    /// What the tag pointed to before, if that was something else.
     pub replaced: Option<String>,
 }
 
-/// Pushes an annotated policy under a tag. Like `kwctl push` it moves a tag that is there already, unless
+/// Pushes an annotated policy under a tag. Like `kwctl push` it moves an existing tag, unless
 /// [`Options::no_overwrite`] is set; blobs that are there already are not sent again.
 pub async fn push(wasm: &[u8], name: &str, options: &Options) -> Result<Pushed, Error> {
     let reference = reference::parse(name)?;
     if reference.digest().is_some() {
-        let reason = "a digest follows from what is pushed and cannot be chosen: give a tag".to_owned();
+        let reason = "a digest is computed from the content and cannot be chosen: use a tag".to_owned();
         return Err(Error::Reference { given: name.to_owned(), reason });
     }
     let artifact =

@@ -1,4 +1,4 @@
-//! Who answers the webhooks: `operator-bounds serve`, or the real policy-server.
+//! Who answers the webhooks: `test-webhook`, or the real policy-server.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ impl Kind {
     /// The two in words.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Kind::Serve(_) => "operator-bounds serve",
+            Kind::Serve(_) => "test-webhook",
             Kind::PolicyServer { .. } => "policy-server",
         }
     }

@@ -1,15 +1,6 @@
 //! `make e2e`: admission end to end, on a real API server. See README.md.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-#[path = "../../support/case.rs"]
-#[allow(clippy::panic, dead_code)] // a part of it is for those who run scenarios offline
-mod case;
-#[path = "../../support/expected.rs"]
-#[allow(dead_code)]
-mod expected;
-#[path = "../../support/mod.rs"]
-mod support;
-
 mod authorizer;
 mod complete;
 mod differential;
@@ -31,15 +22,17 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use test_kubewarden::Module;
+use test_support::{self as support, case};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::host::Kind;
 use crate::report::Report;
 
-const USAGE: &str = "e2e PROGRAM [scenarios [BEGINNING] | live [BEGINNING] | differential [SEED] | measure] [--policy-server] [--verbose]
+const USAGE: &str =
+    "e2e PROGRAM [scenarios [BEGINNING] | live [BEGINNING] | differential [SEED] | measure] [--policy-server] [--verbose]
 
-PROGRAM is operator-bounds. Without a part, the first three run. With --policy-server the real one answers the webhooks, with the
-module pulled from a registry by its digest; otherwise operator-bounds serve does.";
+PROGRAM is test-webhook. Without a part, the first three run. With --policy-server the real one answers the webhooks, with the
+module pulled from a registry by its digest; otherwise PROGRAM does.";
 
 struct Arguments {
     program: PathBuf,

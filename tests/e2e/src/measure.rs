@@ -85,7 +85,7 @@ async fn furnish(api: &Api) -> anyhow::Result<()> {
 }
 
 fn policies(module: &Module, directory: &std::path::Path) -> anyhow::Result<Value> {
-    let metadata = annotate::read_metadata(MODULE)?.context("the policy is not annotated")?;
+    let metadata = policy_module::read_metadata(MODULE)?.context("the policy is not annotated")?;
     Ok(json!({
         BASELINE: {"module": test_policy("baseline-policy", directory)?},
         OURS: {"module": module.reference(), "settings": {}, "hostCapabilities": metadata.host_capabilities,

@@ -163,7 +163,7 @@ fn load(filter: &str) -> anyhow::Result<Vec<(String, Case)>> {
 
 /// A policy for each of the settings that scenarios have: their names by the settings, and the policy server's file.
 fn policies(scenarios: &[(String, Case)], module: &str) -> anyhow::Result<(BTreeMap<String, String>, Value)> {
-    let metadata = annotate::read_metadata(MODULE)?.context("the policy is not annotated")?;
+    let metadata = policy_module::read_metadata(MODULE)?.context("the policy is not annotated")?;
     let mut ids = BTreeMap::new();
     let mut policies = Map::new();
     // The first is always there, and refuses what is never right: with it one sees whether the webhooks are in force.

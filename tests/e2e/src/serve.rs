@@ -1,4 +1,4 @@
-//! `operator-bounds serve`, as a process of its own.
+//! `test-webhook`, as a process of its own.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,14 +54,13 @@ impl Serve {
         tokio::fs::write(&log, "").await?;
         let mut command = Command::new(program);
         command
-            .arg("serve")
             .arg("--kubeconfig")
             .arg(kubeconfig)
-            .args(["--addr", "127.0.0.1:0", "--evaluation-limit", &seconds.to_string(), "--policies"])
+            .args(["--evaluation-limit", &seconds.to_string(), "--policies"])
             .arg(&file)
             .arg("--ca-file")
             .arg(directory.join("serve-ca.crt"));
-        let mut process = Process::start("operator-bounds serve", &command, &log)?;
+        let mut process = Process::start("test-webhook", &command, &log)?;
         let ready: Ready = process.wait(PATIENCE, || {
             let said = std::fs::read_to_string(&log).ok()?;
             said.lines().find_map(|line| serde_json::from_str(line).ok())

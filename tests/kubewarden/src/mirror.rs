@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use annotate::Metadata;
 use anyhow::Context;
 use operator_bounds::host::ListResources;
 use operator_bounds::policy::MODULE;
+use policy_module::Metadata;
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -24,7 +24,7 @@ rules: [{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: ["*
 
 /// Builds a policy that is made for tests into this directory. Gives its name for the policy server's file.
 pub fn test_policy(name: &str, directory: &Path) -> anyhow::Result<String> {
-    let module = annotate::annotate(&test_parts::policy(name)?, &Metadata::from_yaml(METADATA)?)?;
+    let module = policy_module::annotate(&test_parts::policy(name)?, &Metadata::from_yaml(METADATA)?)?;
     let path = directory.join(format!("{name}.wasm"));
     fs::write(&path, module).with_context(|| path.display().to_string())?;
     Ok(format!("file://{}", path.display()))
@@ -42,7 +42,7 @@ impl Mirror {
     pub fn add_to(policies: &mut Value, directory: &Path) -> anyhow::Result<()> {
         // It may look at whatever the policy under test may.
         let resources =
-            annotate::read_metadata(MODULE)?.context("the policy is not annotated")?.context_aware_resources;
+            policy_module::read_metadata(MODULE)?.context("the policy is not annotated")?.context_aware_resources;
         policies[NAME] = json!({
             "module": test_policy("mirror-policy", directory)?,
             "contextAwareResources": resources,

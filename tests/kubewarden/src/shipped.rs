@@ -129,7 +129,7 @@ mod tests {
     /// extension with a ClusterRoleBinding could never be installed.
     #[test]
     fn every_registration_lets_the_policy_look_at_all_that_it_declares() {
-        let declared = annotate::read_metadata(MODULE).unwrap().unwrap().context_aware_resources;
+        let declared = policy_module::read_metadata(MODULE).unwrap().unwrap().context_aware_resources;
         let declared = serde_json::to_value(declared).unwrap();
         for policy in Shipped::read(&["olm-v0.yaml", "olm-v1.yaml", "olm-v1-strip.yaml"], &[]).unwrap().manifests() {
             assert_eq!(policy["spec"]["contextAwareResources"], declared, "{}", name(policy));

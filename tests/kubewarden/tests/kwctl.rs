@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use annotate::Metadata;
 use operator_bounds::policy::MODULE;
+use policy_module::Metadata;
 use serde_json::json;
 use tempfile::TempDir;
 use test_kubewarden::Module;
@@ -59,7 +59,7 @@ impl Kwctl {
 }
 
 fn ours() -> Metadata {
-    annotate::read_metadata(MODULE).unwrap().unwrap()
+    policy_module::read_metadata(MODULE).unwrap().unwrap()
 }
 
 /// What kwctl has read or written, without what it says of itself.
@@ -83,8 +83,8 @@ fn annotate_writes_what_we_write() {
     let arguments = ["annotate", "-m", &metadata, "-u", &usage, "-o", "annotated.wasm"];
     kwctl.run(&arguments, &[&kwctl.module()]);
     let written = std::fs::read(kwctl.path("annotated.wasm")).unwrap();
-    let ours = annotate::annotate(MODULE, &ours().with_usage(std::fs::read_to_string(&usage).unwrap())).unwrap();
-    let read = |module: &[u8]| theirs(annotate::read_metadata(module).unwrap().unwrap());
+    let ours = policy_module::annotate(MODULE, &ours().with_usage(std::fs::read_to_string(&usage).unwrap())).unwrap();
+    let read = |module: &[u8]| theirs(policy_module::read_metadata(module).unwrap().unwrap());
     assert_eq!(read(&written), read(&ours));
 }
 

@@ -15,7 +15,7 @@ const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
 
 /// The bundles among the given files.
 #[derive(Debug, Default)]
-pub struct Bundles {
+pub(super) struct Bundles {
     bundles: Vec<Bundle>,
     /// The files of all ClusterServiceVersions: whether they are in a bundle may be known only later.
     csvs: Vec<Arc<Path>>,
@@ -30,8 +30,8 @@ struct Bundle {
 }
 
 impl Bundles {
-    /// Takes note of a document that is no Kubernetes object: it may be a bundle's annotations.
-    pub fn note(&mut self, path: &Path, document: &Value) {
+    /// Records a document that is not a Kubernetes object: it may be a bundle's annotations.
+    pub(super) fn note(&mut self, path: &Path, document: &Value) {
         let annotations = &document["annotations"];
         let Some(media_type) = annotations[MEDIA_TYPE].as_str() else { return };
         let below = annotations[MANIFESTS].as_str().unwrap_or("manifests/");
@@ -45,33 +45,35 @@ impl Bundles {
 
     /// Where the manifests of the bundle are that a file belongs to.
     #[must_use]
-    pub fn of(&self, path: &Path) -> Option<&Path> {
+    pub(super) fn of(&self, path: &Path) -> Option<&Path> {
         let found = self.bundles.iter().find(|bundle| path.starts_with(&bundle.manifests));
         found.map(|bundle| bundle.manifests.as_path())
     }
 
     /// Counts a ClusterServiceVersion.
-    pub fn count(&mut self, path: &Arc<Path>) {
+    pub(super) fn count(&mut self, path: &Arc<Path>) {
         self.csvs.push(Arc::clone(path));
     }
 
     /// The first of them: where its annotations are.
     #[must_use]
-    pub fn first(&self) -> Option<&Path> {
+    pub(super) fn first(&self) -> Option<&Path> {
         self.bundles.first().map(|bundle| bundle.annotations.as_path())
     }
 
-    /// What is wrong with them: half a bundle is none.
-    pub fn problems(&self) -> impl Iterator<Item = FileError> {
+    /// What is wrong with them.
+    pub(super) fn problems(&self) -> impl Iterator<Item = FileError> {
         self.bundles.iter().filter_map(|bundle| {
             let Bundle { annotations, media_type, manifests } = bundle;
             let csvs = self.csvs.iter().filter(|path| path.starts_with(manifests)).count();
             let manifests = manifests.display();
             let reason = match csvs {
-                _ if media_type != "registry+v1" => format!("a bundle of type {media_type}: only registry+v1 is read"),
-                0 => format!("half a bundle: there is no ClusterServiceVersion in {manifests}"),
+                _ if media_type != "registry+v1" => {
+                    format!("bundle type {media_type} is not supported, only registry+v1")
+                }
+                0 => format!("incomplete bundle: no ClusterServiceVersion in {manifests}"),
                 1 => return None,
-                many => format!("{many} ClusterServiceVersions in {manifests}: a bundle has one"),
+                many => format!("{many} ClusterServiceVersions in {manifests}: a bundle must have exactly one"),
             };
             Some(FileError::new(annotations, reason))
         })
@@ -81,7 +83,7 @@ impl Bundles {
 /// What a bundle brings besides its ClusterServiceVersion that gives rights, as the plan that OLM makes of it: the policy
 /// judges all of it at once, and the bundle's roles are found by its bindings.
 #[must_use]
-pub fn plan(namespace: &str, csv: &str, manifests: &[Value]) -> Value {
+pub(super) fn plan(namespace: &str, csv: &str, manifests: &[Value]) -> Value {
     let steps: Vec<Value> = manifests
         .iter()
         .map(|manifest| {

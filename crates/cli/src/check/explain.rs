@@ -1,4 +1,4 @@
-//! The whole way to the verdict on a ClusterServiceVersion: which group, which boundaries, what they hold and through which
+//! How the verdict on a ClusterServiceVersion came about: which group, which boundaries, what they hold and through which
 //! bindings, what is asked for and where, what covers it and what does not. Every step is the policy's own function.
 
 use std::collections::BTreeMap;
@@ -48,8 +48,8 @@ pub struct Explained {
 /// An identity that bounds, and what it holds.
 #[derive(Debug)]
 pub struct Bound {
-    /// The same for a person: `ServiceAccount team-a/installer`.
-    pub said: String,
+    /// The identity as messages show it: `ServiceAccount team-a/installer`.
+    pub label: String,
     /// What makes it the boundary.
     pub by: String,
     /// The user name.
@@ -76,7 +76,7 @@ pub struct Granted {
 /// A rule that is asked for in a scope.
 #[derive(Debug)]
 pub struct Asked {
-    /// Where.
+    /// The scope that it is requested in.
     pub scope: Scope,
     /// Where in the ClusterServiceVersion; nothing for what is implied.
     pub source: Option<Source>,
@@ -115,7 +115,7 @@ pub struct Weight {
 /// What covers a permission.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cover {
-    /// Nothing.
+    /// No granted rule covers it.
     Missing,
     /// The rule of this number of the grant of this number.
     By {
@@ -126,7 +126,7 @@ pub enum Cover {
     },
     /// `escalate` or `bind`, which the settings honour.
     Honored,
-    /// The API server said so.
+    /// The API server allows it.
     Review,
 }
 
@@ -237,7 +237,7 @@ fn bound(cx: &Context<'_>, limit: &Limit<'_>) -> Result<Bound, Refusal> {
         })
         .collect::<Result<Vec<_>, Refusal>>()?;
     Ok(Bound {
-        said: boundary.description.clone(),
+        label: boundary.description.clone(),
         by: boundary.by.clone(),
         user: boundary.identity.user().to_owned(),
         groups: boundary.identity.groups().to_vec(),

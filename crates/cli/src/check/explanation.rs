@@ -17,7 +17,7 @@ pub struct Explanation;
 
 impl Emitter for Explanation {
     fn finding(&mut self, out: &mut dyn Write, finding: &Finding) -> io::Result<()> {
-        out.write_all(printable(&said(finding)).as_bytes())
+        out.write_all(printable(&explain(finding)).as_bytes())
     }
 
     fn finish(&mut self, out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
@@ -28,7 +28,7 @@ impl Emitter for Explanation {
     }
 }
 
-fn said(finding: &Finding) -> String {
+fn explain(finding: &Finding) -> String {
     let file = one_line(&finding.file.to_string_lossy());
     let mut text = format!("{}  {file}:{}\n\n", finding.name, finding.place.line);
     if let Some(explained) = &finding.explained {
@@ -54,16 +54,16 @@ fn group(text: &mut String, explained: &Explained) {
 }
 
 fn boundary(text: &mut String, bound: &Bound, of: usize) {
-    let must = if of > 1 { ", one of several that must all cover" } else { "" };
-    text.push_str(&format!("Boundary\n  {} ({}{must})\n  user {}\n", bound.said, bound.by, bound.user));
+    let must = if of > 1 { ", one of several that must all cover the request" } else { "" };
+    text.push_str(&format!("Boundary\n  {} ({}{must})\n  user {}\n", bound.label, bound.by, bound.user));
     text.push_str(&format!("  groups {}\n\nGrant\n", bound.groups.join(", ")));
     if bound.grants.is_empty() {
-        text.push_str("  nothing: no binding names it where something is asked for\n");
+        text.push_str("  nothing: no binding names it in the requested scopes\n");
     }
     for grant in &bound.grants {
         let rules = match &grant.rules {
             Some(rules) => counted(rules.len(), "rule"),
-            None => "which does not exist, so it gives nothing".to_owned(),
+            None => "which does not exist and so grants nothing".to_owned(),
         };
         let through = one_line(&format!("{}: {} → {}", grant.scope, grant.binding, grant.role));
         text.push_str(&format!("  {through}, {rules}\n"));
@@ -101,7 +101,7 @@ fn permission(text: &mut String, asked: &Asked, bounds: &[Bound], file: &str) {
 /// Why a permission of a namespace is asked for in the whole cluster.
 fn lifted(scope: &Scope, section: &str) -> &'static str {
     let is_lifted = *scope == Scope::Cluster && section == "permissions";
-    if is_lifted { " (OLM lifts it, because the group targets all namespaces)" } else { "" }
+    if is_lifted { " (OLM lifts it to a ClusterRole because the group targets all namespaces)" } else { "" }
 }
 
 /// The permissions, by what covers them for one boundary; what is missing comes first.
@@ -122,8 +122,8 @@ fn covered(cover: &Cover, bound: &Bound) -> String {
             Some(grant) => one_line(&format!("covered by rule {} of {} ({})", rule + 1, grant.role, grant.binding)),
             None => "covered".to_owned(),
         },
-        Cover::Honored => "covered, because it may escalate or bind".to_owned(),
-        Cover::Review => "covered, the API server says".to_owned(),
+        Cover::Honored => "covered because it may escalate or bind".to_owned(),
+        Cover::Review => "covered according to the API server".to_owned(),
     }
 }
 

@@ -39,7 +39,7 @@ impl Emitter for Github {
             let place = Place { line: at(line), column: at(column) };
             command(out, "error", &problem.path, place, "not read", &problem.reason)?;
         }
-        writeln!(out, "{}", summary.said())
+        writeln!(out, "{}", summary.describe())
     }
 }
 

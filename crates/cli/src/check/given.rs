@@ -7,34 +7,19 @@ use std::sync::Arc;
 
 use bounds::cluster::{
     CLUSTER_EXTENSION_REVISIONS, CLUSTER_EXTENSIONS, CLUSTER_OBJECT_SETS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES,
-    CLUSTER_SERVICE_VERSIONS, CONFIG_MAPS, NAMESPACES, OPERATOR_GROUPS, ROLE_BINDINGS, ROLES, Resource,
-    SERVICE_ACCOUNTS,
+    CLUSTER_SERVICE_VERSIONS, NAMESPACES, OPERATOR_GROUPS, Resource,
 };
 use serde_json::Value;
 
 use crate::documents::{self, FileError};
+use crate::input::{FileRead, Inputs};
 use crate::manifests::Manifests;
 use crate::mask::Mask;
+use crate::source::LOOKED_UP;
 
 use super::bundle::Bundles;
-use super::input::{Inputs, Read1};
 use super::objects::{self, Object, text};
 
-/// Everything that a verdict may look up.
-pub(super) const LOOKED_UP: [Resource; 12] = [
-    OPERATOR_GROUPS,
-    CLUSTER_SERVICE_VERSIONS,
-    CLUSTER_ROLE_BINDINGS,
-    ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    ROLES,
-    NAMESPACES,
-    SERVICE_ACCOUNTS,
-    CLUSTER_EXTENSIONS,
-    CLUSTER_OBJECT_SETS,
-    CLUSTER_EXTENSION_REVISIONS,
-    CONFIG_MAPS,
-];
 /// The kinds that live in no namespace.
 const CLUSTER_SCOPED: [Resource; 6] = [
     CLUSTER_ROLE_BINDINGS,
@@ -47,15 +32,15 @@ const CLUSTER_SCOPED: [Resource; 6] = [
 
 /// What the first reading found.
 #[derive(Debug, Default)]
-pub struct Given {
+pub(super) struct Given {
     /// What could not be read, and why.
-    pub problems: Vec<FileError>,
+    pub(super) problems: Vec<FileError>,
     /// How many files were read.
-    pub files: usize,
+    pub(super) files: usize,
     /// How many objects there are to judge.
-    pub judged: usize,
+    pub(super) judged: usize,
     /// The bundles.
-    pub bundles: Bundles,
+    pub(super) bundles: Bundles,
     /// What verdicts may look up, to be put over the cluster.
     looked_up: Vec<(Value, Arc<Path>)>,
     /// Objects to judge that say no namespace.
@@ -65,7 +50,7 @@ pub struct Given {
 impl Given {
     /// Reads everything once.
     #[must_use]
-    pub fn read(inputs: &Inputs, problems: Vec<FileError>) -> Self {
+    pub(super) fn read(inputs: &Inputs, problems: Vec<FileError>) -> Self {
         let mut given = Given { problems, ..Given::default() };
         inputs.each(&mut |read| given.add(read));
         // In a bundle everything is the operator's own, and gives nobody anything.
@@ -76,7 +61,7 @@ impl Given {
         given
     }
 
-    fn add(&mut self, read: Read1) {
+    fn add(&mut self, read: FileRead) {
         let objects = read.and_then(|(path, bytes)| {
             self.files += 1;
             if path.file_stem().is_some_and(|name| name == "annotations") {
@@ -111,12 +96,12 @@ impl Given {
     }
 
     /// Forgets what could be looked up in the given files: only the cluster counts.
-    pub fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.looked_up.clear();
     }
 
     /// The cluster with the given files applied, and the namespace of what says none.
-    pub fn over(&mut self, mut cluster: Manifests, namespace: Option<&str>) -> (Manifests, String) {
+    pub(super) fn over(&mut self, mut cluster: Manifests, namespace: Option<&str>) -> (Manifests, String) {
         let namespace = self.home(&cluster, namespace);
         for (mut object, file) in std::mem::take(&mut self.looked_up) {
             if text(&object, "/metadata/namespace").is_empty() && is_namespaced(&object) {
@@ -129,8 +114,8 @@ impl Given {
         (cluster, namespace)
     }
 
-    /// Where objects go that say no namespace: as told, else where the only OperatorGroup is. Without any group nothing
-    /// bounds them anywhere; with several, nobody can tell.
+    /// The namespace for objects without one: as given, otherwise that of the only OperatorGroup. Without any group nothing
+    /// bounds them anywhere; with several, it cannot be determined.
     fn home(&mut self, cluster: &Manifests, told: Option<&str>) -> String {
         if let Some(told) = told {
             return told.to_owned();
@@ -147,7 +132,7 @@ impl Given {
         let bundle = || self.bundles.first().map(|path| (path.to_owned(), "the bundle".to_owned()));
         if let ([_, _, ..], Some((path, object))) = (&*namespaces, self.homeless.clone().or_else(bundle)) {
             let reason = format!(
-                "{object} has no namespace, and there are OperatorGroups in {}: say with --namespace where it goes",
+                "{object} has no namespace, and there are OperatorGroups in {}: choose one with --namespace",
                 bounds::decide::message::names(&namespaces)
             );
             self.problems.push(FileError::new(&path, reason));

@@ -1,6 +1,6 @@
-//! A page to look at, in one file: what each operator asks for against what it may have.
+//! A self-contained page: what each operator asks for against what it may have.
 //!
-//! Everything in a manifest is somebody else's, so every text goes through [`esc`], and the page's own script and style are the
+//! Everything in a manifest is untrusted, so every text goes through [`esc`], and the page's own script and style are the
 //! only ones that its security policy lets run.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,8 +56,8 @@ impl Emitter for Html {
              <style>{STYLE}</style>\n</head>\n<body>\n\
              <a class=\"skip\" href=\"#objects\">Skip to the objects</a>\n\
              <header><h1>operator-bounds check</h1><button type=\"button\" id=\"theme\" hidden>Dark</button><p>{}</p></header>",
-            esc(&summary.said()),
-            esc(&summary.said())
+            esc(&summary.describe()),
+            esc(&summary.describe())
         )?;
         problems(out, summary)?;
         self.filters(out)?;
@@ -74,7 +74,7 @@ fn digest(content: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(content.as_bytes())))
 }
 
-/// What could not be read comes first: without it, this is not the whole.
+/// What could not be read comes first: without it the report is incomplete.
 fn problems(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     if summary.problems.is_empty() {
         return Ok(());
@@ -83,7 +83,7 @@ fn problems(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
         summary.problems.iter().map(|problem| format!("<li>{}</li>", esc(&problem.to_string()))).collect();
     writeln!(
         out,
-        "<section class=\"problems\" role=\"alert\"><h2><span class=\"badge unknown\">not read</span> This is not the whole</h2><ul>{items}</ul></section>"
+        "<section class=\"problems\" role=\"alert\"><h2><span class=\"badge unknown\">not read</span> This report is incomplete</h2><ul>{items}</ul></section>"
     )
 }
 
@@ -148,7 +148,7 @@ fn boundary(bound: &Bound) -> String {
         bound.grants.iter().map(|grant| format!("{} → {} {}", grant.binding, grant.role, grant.scope)).collect();
     let holds =
         if through.is_empty() { "holds nothing here".to_owned() } else { format!("holds {}", through.join("; ")) };
-    format!("<p class=\"by\">Boundary: {} ({}); it {}</p>\n", esc(&bound.said), esc(&bound.by), esc(&holds))
+    format!("<p class=\"by\">Boundary: {} ({}); it {}</p>\n", esc(&bound.label), esc(&bound.by), esc(&holds))
 }
 
 /// The RBAC to apply, with a button that copies it.
@@ -204,12 +204,12 @@ fn note(explained: &Explained, asked: &Asked, weight: &Weight) -> String {
         (None, None) => "implied".to_owned(),
     };
     let covers = explained.boundaries.iter().zip(&weight.covered).map(|(bound, cover)| match cover {
-        Cover::Missing => format!("{} does not hold it", bound.said),
+        Cover::Missing => format!("{} does not hold it", bound.label),
         Cover::By { grant, .. } => {
             bound.grants.get(*grant).map_or("covered".to_owned(), |grant| format!("covered by {}", grant.role))
         }
-        Cover::Honored => format!("{} may escalate or bind", bound.said),
-        Cover::Review => "covered, the API server says".to_owned(),
+        Cover::Honored => format!("{} may escalate or bind", bound.label),
+        Cover::Review => "covered according to the API server".to_owned(),
     });
     format!("{asked_by}; {}", covers.collect::<Vec<_>>().join("; "))
 }
@@ -248,10 +248,10 @@ fn line((resource, group): &(String, String), cells: &BTreeMap<String, Cell>, ve
 
 fn square(cell: &Cell) -> String {
     let (class, sign) = if cell.missing { ("missing", "✗") } else { ("covered", "✓") };
-    let (implied, said) = if cell.declared { ("", "") } else { (" implied", ", implied") };
+    let (implied, note) = if cell.declared { ("", "") } else { (" implied", ", implied") };
     let notes: Vec<String> = cell.notes.iter().map(|note| esc(note)).collect();
     format!(
-        "<td class=\"{class}{implied}\" title=\"{}\"><span aria-hidden=\"true\">{sign}</span><span class=\"unseen\">{class}{said}</span></td>",
+        "<td class=\"{class}{implied}\" title=\"{}\"><span aria-hidden=\"true\">{sign}</span><span class=\"unseen\">{class}{note}</span></td>",
         notes.join("&#10;")
     )
 }

@@ -1,23 +1,21 @@
 //! `check`: a verdict for each object of files, directories, archives and bundles, before anything touches a cluster.
 //!
-//! The way of a check: [`input`] finds the files → [`given`] reads them once: what is wrong, and the cluster as it would be with
+//! Data flow: [`Inputs`] finds the files → [`given`] reads them once: what is wrong, and the cluster as it would be with
 //! them applied → each object again, to [`verdict`] → a [`report`], written as the verdicts come.
 
-pub mod bundle;
+mod bundle;
 pub mod explain;
 pub mod explanation;
 pub mod github;
-pub mod given;
+mod given;
 pub mod html;
-pub mod input;
 pub mod json;
 pub mod junit;
 pub mod objects;
 pub mod places;
-pub mod progress;
+mod progress;
 pub mod report;
 pub mod sarif;
-pub mod snapshot;
 pub mod table;
 pub mod verdict;
 
@@ -30,12 +28,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::documents::{self, FileError};
+use crate::input::{FileRead, Inputs};
 use crate::manifests::Manifests;
 use crate::policy::Policy;
 
 use bundle::Bundles;
 use given::Given;
-use input::{Inputs, Read1};
 use objects::{Name, Object};
 use places::Places;
 use progress::Progress;
@@ -65,10 +63,10 @@ pub struct Check {
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// Some of the input cannot be read.
-    #[error("{} cannot be read, so nothing was judged; --keep-going judges the rest", report::counted(.0.len(), "input"))]
+    #[error("{} cannot be read, so nothing was checked; use --keep-going to check the rest", report::counted(.0.len(), "input"))]
     Problems(Vec<FileError>),
     /// There is no such object.
-    #[error("no object that is judged is called {0}")]
+    #[error("none of the judged objects is named {0}")]
     NoSuchObject(String),
     /// The report cannot be written.
     #[error("the report cannot be written: {0}")]
@@ -146,7 +144,7 @@ struct Brought {
 }
 
 impl Run<'_> {
-    fn file(&mut self, read: Read1) -> Result<(), CheckError> {
+    fn file(&mut self, read: FileRead) -> Result<(), CheckError> {
         let text_of = |(path, bytes): (PathBuf, Vec<u8>)| {
             let objects = objects::read(&path, &bytes)?;
             Ok((path, bytes, objects))

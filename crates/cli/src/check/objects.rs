@@ -78,9 +78,9 @@ impl fmt::Display for Name {
 impl Name {
     /// Whether a person means this object by `Kind/namespace/name`, `Kind/name` or `name`.
     #[must_use]
-    pub fn is_meant_by(&self, said: &str) -> bool {
+    pub fn is_meant_by(&self, given: &str) -> bool {
         let same_kind = |kind: &str| kind.eq_ignore_ascii_case(&self.kind);
-        match *said.split('/').collect::<Vec<_>>() {
+        match *given.split('/').collect::<Vec<_>>() {
             [kind, namespace, name] => same_kind(kind) && namespace == self.namespace && name == self.name,
             [first, name] => (same_kind(first) || first == self.namespace) && name == self.name,
             [name] => name == self.name,
@@ -139,7 +139,7 @@ pub(super) fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The objects of a file. Documents that are no Kubernetes objects, such as the values of a chart, are left out; one of a
+/// The objects of a file. Documents that are not Kubernetes objects, such as the values of a chart, are ignored; one of a
 /// judged kind without an apiVersion is an error, for nobody could tell what it is.
 pub fn read(path: &Path, bytes: &[u8]) -> Result<Vec<Object>, FileError> {
     let mut objects = Vec::new();
@@ -166,11 +166,11 @@ mod tests {
     #[test]
     fn an_object_is_meant_by_its_name_with_or_without_kind_and_namespace() {
         let name = Name { kind: "Role".to_owned(), namespace: "team-a".to_owned(), name: "reader".to_owned() };
-        for said in ["reader", "Role/reader", "role/reader", "team-a/reader", "Role/team-a/reader"] {
-            assert!(name.is_meant_by(said), "{said}");
+        for given in ["reader", "Role/reader", "role/reader", "team-a/reader", "Role/team-a/reader"] {
+            assert!(name.is_meant_by(given), "{given}");
         }
-        for said in ["", "read", "ClusterRole/reader", "Role/team-b/reader", "Role/team-a/reader/x"] {
-            assert!(!name.is_meant_by(said), "{said}");
+        for given in ["", "read", "ClusterRole/reader", "Role/team-b/reader", "Role/team-a/reader/x"] {
+            assert!(!name.is_meant_by(given), "{given}");
         }
     }
 

@@ -26,7 +26,7 @@ impl Place {
     }
 }
 
-/// The places of a file, found out when somebody asks.
+/// The positions in a file, computed on first use.
 #[derive(Debug)]
 pub struct Places<'t> {
     text: &'t str,

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Nobody wants to see a bar for less than this.
+/// Runs shorter than this get no progress bar.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often it moves.
 const STEP: Duration = Duration::from_millis(100);
@@ -11,7 +11,7 @@ const WIDTH: usize = 30;
 
 /// How far it is.
 #[derive(Debug)]
-pub struct Progress {
+pub(super) struct Progress {
     visible: bool,
     total: usize,
     done: usize,
@@ -23,12 +23,12 @@ pub struct Progress {
 impl Progress {
     /// A bar for this many steps.
     #[must_use]
-    pub fn new(total: usize) -> Self {
+    pub(super) fn new(total: usize) -> Self {
         Progress { visible: io::stderr().is_terminal(), total, done: 0, next: Instant::now() + PATIENCE, drawn: false }
     }
 
-    /// One more is done. A bar that cannot be drawn is no reason to stop.
-    pub fn step(&mut self) {
+    /// One more is done. Failing to draw the bar is not an error.
+    pub(super) fn step(&mut self) {
         self.done += 1;
         if self.visible && Instant::now() >= self.next {
             self.next = Instant::now() + STEP;

@@ -1,4 +1,4 @@
-//! What is told: verdict by verdict, and how it all went.
+//! The report: verdict by verdict, with a summary at the end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -55,7 +55,7 @@ impl Summary {
 
     /// In one sentence.
     #[must_use]
-    pub fn said(&self) -> String {
+    pub fn describe(&self) -> String {
         let mut text = format!("{} in {}", counted(self.objects(), "object"), counted(self.files, "file"));
         let counts: Vec<String> = Status::ALL
             .into_iter()
@@ -66,7 +66,7 @@ impl Summary {
             _ = write!(text, ": {}", counts.join(", "));
         }
         if !self.problems.is_empty() {
-            _ = write!(text, "; NOT READ: {}, so this is not the whole", counted(self.problems.len(), "problem"));
+            _ = write!(text, "; NOT READ: {}, so this report is incomplete", counted(self.problems.len(), "problem"));
         }
         text
     }
@@ -78,7 +78,7 @@ pub fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A text that does nothing to a terminal but show: manifests are anybody's, and what is in their names too.
+/// A text that is safe to print on a terminal: manifests are untrusted, including the names in them.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -93,7 +93,7 @@ pub fn printable(text: &str) -> String {
     out
 }
 
-/// The same on one line: where a line break would begin something of its own.
+/// The same on one line, for formats in which a line break has a meaning.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     printable(text).replace('\n', "\\n")
@@ -134,9 +134,9 @@ mod tests {
         let mut summary = Summary { files: 2, ..Summary::default() };
         summary.counts.insert(Status::Refused, 1);
         summary.counts.insert(Status::Bounded, 2);
-        assert_eq!(summary.said(), "3 objects in 2 files: 1 refused, 2 bounded");
+        assert_eq!(summary.describe(), "3 objects in 2 files: 1 refused, 2 bounded");
         summary.problems.push(FileError::new(Path::new("x"), "y"));
-        assert!(summary.said().ends_with("; NOT READ: 1 problem, so this is not the whole"));
+        assert!(summary.describe().ends_with("; NOT READ: 1 problem, so this report is incomplete"));
         assert!(!summary.is_complete());
     }
 }

@@ -98,7 +98,7 @@ fn descriptor(rule: &str) -> Value {
         "exceeds" => "It asks for more than its boundary allows",
         "exceeds-but-mode-is-warn" => "It asks for more than its boundary allows, which the settings only warn about",
         "unbounded" | "no-operator-group" => "Nothing bounds it",
-        "could-not-tell" => "Nobody can tell whether it stays within its boundary",
+        "could-not-tell" => "Cannot determine whether it stays within its boundary",
         "warning" => "The policy admits it with a warning",
         _ => "The policy refuses it",
     };

@@ -80,7 +80,7 @@ impl Emitter for Table {
             let word = self.paint(Status::Unknown, &format!("{:<9}", "not read"));
             writeln!(out, "{word}  {}", one_line(&problem.to_string()))?;
         }
-        writeln!(out, "{}", summary.said())
+        writeln!(out, "{}", summary.describe())
     }
 }
 

@@ -24,7 +24,7 @@ use super::places::{Place, Places};
 pub enum Status {
     /// The policy refuses it.
     Refused,
-    /// Nobody can tell.
+    /// It could not be determined.
     Unknown,
     /// The policy admits it and has something to say.
     Warned,
@@ -80,7 +80,7 @@ pub struct Finding {
     pub reason: String,
     /// The HTTP code of a refusal.
     pub code: Option<u16>,
-    /// Why not.
+    /// The message of a refusal.
     pub message: Option<String>,
     /// What the client would print.
     pub warnings: Vec<String>,
@@ -97,15 +97,15 @@ pub struct Finding {
 /// How much is wanted besides the verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// Nothing.
+    /// Only the verdicts.
     Verdict,
     /// Where the rules stand that are missing.
     Missing,
-    /// The whole way to every verdict.
+    /// A full explanation of every verdict.
     Everything,
 }
 
-/// Who sends the objects. Nobody: then they are judged as the background audit does, and the guard is left out.
+/// The user who creates the objects. Without one they are judged as in the background audit, which skips the guard.
 #[derive(Debug, Default, Clone)]
 pub struct Sender {
     /// The user.
@@ -124,9 +124,9 @@ pub struct Judge<'p> {
     pub cluster: Arc<Manifests>,
     /// Who sends the objects.
     pub sender: Sender,
-    /// Where objects go that say no namespace.
+    /// The namespace for objects without one.
     pub namespace: String,
-    /// Whether somebody said so; then operators go there whatever they say, as OLM has it.
+    /// Whether it was chosen explicitly; then operators go there whatever their manifest says, as in OLM.
     pub told: bool,
     /// How much is wanted.
     pub detail: Detail,

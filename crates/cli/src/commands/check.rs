@@ -36,30 +36,30 @@ pub(crate) struct Check {
     inputs: Vec<PathBuf>,
     #[command(flatten)]
     cluster: ClusterSource,
-    /// Judge against the cluster as it is: nothing that is given counts as applied
+    /// Judge against the cluster as it is: the given files do not count as applied
     #[arg(long)]
     cluster_only: bool,
-    /// Where bundles go, and objects that say no namespace [default: that of the only OperatorGroup]
+    /// Namespace for bundles and for objects without one [default: that of the only OperatorGroup]
     #[arg(long, short, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// Who sends the objects [default: nobody, as in the background audit; then the boundary guard is left out]
+    /// User who creates the objects [default: none, as in the background audit, which skips the boundary guard]
     #[arg(long = "as", value_name = "USER")]
     user: Option<String>,
-    /// A group of that user; may be given several times
+    /// Group of that user; can be repeated
     #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
     groups: Vec<String>,
     #[command(flatten)]
     settings: Settings,
-    /// How the verdicts are written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = Output::Table, value_name = "FORMAT")]
     output: Output,
-    /// Where they are written [default: standard output]
+    /// File to write to [default: standard output]
     #[arg(long, value_name = "FILE")]
     output_file: Option<PathBuf>,
-    /// Tell the whole way to the verdict on one object: Kind/namespace/name, Kind/name or name
+    /// Explain the verdict on one object step by step: Kind/namespace/name, Kind/name or name
     #[arg(long, value_name = "OBJECT", conflicts_with = "output")]
     explain: Option<String>,
-    /// Judge what can be read although something cannot; the report says what is missing
+    /// Continue if something cannot be read; the report says what is missing
     #[arg(long)]
     keep_going: bool,
 }
@@ -77,7 +77,7 @@ enum Output {
     Junit,
     /// Annotations for GitHub Actions
     Github,
-    /// A page to look at, in one file
+    /// A self-contained page
     Html,
 }
 
@@ -148,7 +148,7 @@ fn code(summary: &Summary) -> ExitCode {
     }
 }
 
-/// Standard output, or a file that is there only when it is whole.
+/// Standard output, or a file that only appears once it is complete.
 enum Destination {
     Standard(BufWriter<io::Stdout>),
     File { writer: BufWriter<File>, temporary: PathBuf, path: PathBuf },

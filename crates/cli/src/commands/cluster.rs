@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use clap::Args;
-use operator_bounds::check::snapshot;
 use operator_bounds::host::Host;
 use operator_bounds::live::{Cluster, Connection};
 use operator_bounds::manifests::Manifests;
@@ -14,7 +13,7 @@ use operator_bounds::source::Source;
 
 #[derive(Args)]
 pub(crate) struct ClusterSource {
-    /// The cluster: a file or a directory of YAML and JSON manifests, Lists and `.gz` included
+    /// Cluster state: a file or directory of YAML and JSON manifests, including Lists and `.gz`
     #[arg(long, value_name = "DIR|FILE", conflicts_with_all = ["kubeconfig", "context"])]
     cluster: Option<PathBuf>,
     #[command(flatten)]
@@ -24,10 +23,10 @@ pub(crate) struct ClusterSource {
 /// A live cluster.
 #[derive(Args)]
 pub(crate) struct LiveCluster {
-    /// A live cluster: its kubeconfig [default with --context: $KUBECONFIG or ~/.kube/config]
+    /// Kubeconfig of a live cluster [default with --context: $KUBECONFIG or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// A live cluster: the context in the kubeconfig [default: its current one]
+    /// Context in the kubeconfig of a live cluster [default: the current one]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }
@@ -60,7 +59,7 @@ impl ClusterSource {
     pub(crate) fn snapshot(&self) -> anyhow::Result<Manifests> {
         match (&self.cluster, self.live.connect()?) {
             (Some(path), _) => Ok(Manifests::load(path)?),
-            (None, Some(live)) => Ok(snapshot::of(&live)?),
+            (None, Some(live)) => Ok(live.snapshot()?),
             (None, None) => Ok(Manifests::default()),
         }
     }

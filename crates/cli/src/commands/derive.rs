@@ -30,44 +30,44 @@ pub(crate) struct Derive {
     /// version that is there before the one that comes; and the ClusterExtension that installs it
     #[arg(value_name = "BUNDLE|CSV|EXTENSION", required_unless_present = "extension")]
     paths: Vec<PathBuf>,
-    /// OLM v1, instead of a bundle: an extension that is in the cluster. What it lacks for the release that was refused, by its
-    /// conditions, or for the one that is installed
+    /// OLM v1, instead of a bundle: an extension that is in the cluster. Prints what it lacks for the release that was refused, by
+    /// its conditions, or for the one that is installed
     #[arg(long, value_name = "NAME", conflicts_with_all = ["paths", "olm", "install_mode", "targets", "namespace", "unused", "with_account"])]
     extension: Option<String>,
-    /// For whom: `serviceaccount NAMESPACE/NAME`, or `synthetic NAME` for a ClusterExtension without an account
-    /// [default: whom the ClusterExtension names]
+    /// Identity to grant to: `serviceaccount NAMESPACE/NAME`, or `synthetic NAME` for a ClusterExtension without an account
+    /// [default: the one the ClusterExtension names]
     #[arg(long = "for", num_args = 2, value_names = ["KIND", "NAME"])]
     purpose: Vec<String>,
-    /// Which OLM installs it [default: v1 for a synthetic user or a ClusterExtension, else v0]
+    /// OLM version that installs it [default: v1 for a synthetic user or a ClusterExtension, otherwise v0]
     #[arg(long, value_enum, value_name = "VERSION")]
     olm: Option<Olm>,
     /// How the OperatorGroup targets namespaces, or what the extension watches [default: `OwnNamespace` for v0, `AllNamespaces`
     /// for v1]
     #[arg(long, value_enum, value_name = "MODE")]
     install_mode: Option<InstallMode>,
-    /// A namespace that the OperatorGroup targets, or that the extension watches; may be given several times
+    /// Namespace that the OperatorGroup targets, or that the extension watches; can be repeated
     #[arg(long = "target", value_name = "NAMESPACE", value_delimiter = ',')]
     targets: Vec<String>,
-    /// OLM v1: the namespace that the extension installs into [default: the ClusterExtension's, or the account's; without any
-    /// of them everything is granted cluster-wide]
+    /// OLM v1: namespace that the extension installs into [default: the ClusterExtension's, or the account's; without
+    /// either, everything is granted cluster-wide]
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// OLM v1: the release that is running, of OLM v1 (1.11) or of `OpenShift` (4.20). Up to 1.10 OLM itself acts as the identity,
-    /// and reads and watches as it, too; from 1.11 on the policy bounds what OLM writes
+    /// OLM v1: release that is running, of OLM v1 (1.11) or of `OpenShift` (4.20). Up to 1.10, OLM itself acts as the identity,
+    /// including reads and watches; from 1.11 on, the policy bounds what OLM writes
     #[arg(long, value_parser = release, default_value = "1.11", value_name = "RELEASE")]
     release: Phase,
-    /// Only what is not held yet
+    /// Print only what is not held yet
     #[arg(long, conflicts_with = "unused")]
     missing: bool,
-    /// What is held and neither these operators nor those installed in the account's namespace need
+    /// Print what is held but needed neither by these operators nor by those installed in the account's namespace
     #[arg(long)]
     unused: bool,
-    /// Print the service account as well
+    /// Also print the service account
     #[arg(long, conflicts_with = "unused")]
     with_account: bool,
     #[command(flatten)]
     cluster: ClusterSource,
-    /// How it is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Yaml, value_name = "FORMAT")]
     output: Output,
 }
@@ -193,7 +193,7 @@ fn purpose(arguments: &Derive, bundle: &Bundle) -> anyhow::Result<(Whom, Install
         (None, whom) => matches!(whom, Whom::Synthetic { .. }) || extension.is_some(),
     };
     if !is_v1 {
-        let Whom::Account { namespace, .. } = &whom else { bail!("OLM v0 knows service accounts only") };
+        let Whom::Account { namespace, .. } = &whom else { bail!("OLM v0 supports only service accounts") };
         let targets = targets(arguments, InstallMode::OwnNamespace, namespace)?;
         return Ok((whom.clone(), Installer::Group(v0::Group { namespace: namespace.clone(), targets })));
     }
@@ -228,7 +228,7 @@ fn whom(kind: &str, name: &str) -> anyhow::Result<Whom> {
 fn of_extension(extension: Option<&ClusterExtension<'_>>) -> anyhow::Result<Whom> {
     let Some(extension) = extension else {
         bail!(
-            "for whom? `--for serviceaccount NAMESPACE/NAME`, `--for synthetic NAME`, or name the ClusterExtension too"
+            "no identity to grant to: use `--for serviceaccount NAMESPACE/NAME` or `--for synthetic NAME`, or also pass the ClusterExtension"
         );
     };
     Ok(match extension.account()?.filter(|name| *name != SYNTHETIC_ACCOUNT) {
@@ -251,11 +251,11 @@ fn targets(arguments: &Derive, otherwise: InstallMode, own: &str) -> anyhow::Res
     });
     match (mode, named.len()) {
         (InstallMode::AllNamespaces, 0) => Ok(Targets::All),
-        (InstallMode::AllNamespaces, _) => bail!("--target makes no sense with --install-mode AllNamespaces"),
+        (InstallMode::AllNamespaces, _) => bail!("--target cannot be combined with --install-mode AllNamespaces"),
         (InstallMode::SingleNamespace | InstallMode::MultiNamespace, 0) => {
             bail!("--install-mode {mode:?} needs a --target")
         }
-        (InstallMode::SingleNamespace, 2..) => bail!("--install-mode SingleNamespace takes one --target"),
+        (InstallMode::SingleNamespace, 2..) => bail!("--install-mode SingleNamespace takes exactly one --target"),
         (InstallMode::OwnNamespace, 0) if own.is_empty() => bail!("--install-mode OwnNamespace needs a --namespace"),
         (InstallMode::OwnNamespace, 0) => Ok(Targets::Namespaces(BTreeSet::from([own.to_owned()]))),
         (InstallMode::OwnNamespace | InstallMode::SingleNamespace | InstallMode::MultiNamespace, _) => {
@@ -285,7 +285,7 @@ fn unsupported(bundle: &Bundle, installer: &Installer) -> Vec<String> {
             let supported: Vec<&str> = of(true).filter_map(|entry| entry["type"].as_str()).collect();
             let supported = if supported.is_empty() { "none".to_owned() } else { supported.join(", ") };
             warnings.push(format!(
-                "{} does not support {name}: OLM will not install it so. It supports {supported}",
+                "{} does not support {name}, so OLM will not install it in this mode. It supports {supported}",
                 csv.name()
             ));
         }

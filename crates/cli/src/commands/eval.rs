@@ -12,7 +12,7 @@ use super::print;
 pub(crate) struct Eval {
     #[command(flatten)]
     evaluation: Evaluation,
-    /// How the answer is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Json, value_name = "FORMAT")]
     output: Output,
 }

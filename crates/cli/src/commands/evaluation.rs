@@ -22,13 +22,13 @@ pub(crate) struct Evaluation {
     request_path: PathBuf,
     #[command(flatten)]
     settings: Settings,
-    /// The cluster: a file or a directory of YAML and JSON manifests, Lists and `.gz` included
+    /// Cluster state: a file or directory of YAML and JSON manifests, including Lists and `.gz`
     #[arg(long, value_name = "DIR|FILE")]
     cluster: PathBuf,
-    /// Run the decisions natively instead of the built-in module
+    /// Run the decisions natively instead of in the embedded module
     #[arg(long, hide = true)]
     native: bool,
-    /// Seconds before the evaluation is ended; 0 for never
+    /// Time limit for the evaluation in seconds; 0 for none
     #[arg(long, hide = true, value_name = "SECONDS", default_value_t = 2)]
     time_limit: u64,
 }

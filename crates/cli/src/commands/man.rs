@@ -11,14 +11,14 @@ use crate::Cli;
 
 #[derive(Args)]
 pub(crate) struct Man {
-    /// Where the pages are written
+    /// Directory to write the pages to
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
 pub(crate) fn run(arguments: &Man) -> anyhow::Result<ExitCode> {
-    let said = || arguments.directory.display().to_string();
-    fs::create_dir_all(&arguments.directory).with_context(said)?;
-    clap_mangen::generate_to(Cli::command(), &arguments.directory).with_context(said)?;
+    let directory = || arguments.directory.display().to_string();
+    fs::create_dir_all(&arguments.directory).with_context(directory)?;
+    clap_mangen::generate_to(Cli::command(), &arguments.directory).with_context(directory)?;
     Ok(ExitCode::SUCCESS)
 }

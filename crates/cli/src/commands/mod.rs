@@ -8,7 +8,6 @@ mod diff;
 mod eval;
 mod evaluation;
 mod man;
-mod serve;
 mod session;
 mod settings;
 mod upgrade_check;
@@ -23,10 +22,10 @@ const NOT_COVERED: u8 = 1;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Judge every object of files, directories and bundles, before anything touches a cluster
+    /// Check every object in files, directories and bundles before anything touches a cluster
     ///
-    /// Each object is judged as the policy would judge it in the cluster, with everything that is given applied. Exit code 0
-    /// when nothing is refused, 1 when something is, and 2 when it could not be told.
+    /// Each object is judged as the policy would judge it in the cluster once all the given files are applied. Exit code 0 if
+    /// nothing is refused, 1 if something is, 2 if the verdict could not be determined.
     #[command(after_long_help = "Examples:
   operator-bounds check operators/ --cluster dump/
   operator-bounds check bundle.tar.gz --namespace team-a --cluster dump/ --output html --output-file report.html
@@ -34,24 +33,24 @@ pub(crate) enum Command {
   operator-bounds check deploy/ --explain etcdoperator.v0.9.4
   kustomize build deploy/ | operator-bounds check -
 
-What the policy looks up, in a dump:
+To dump what the policy looks up:
   kubectl get -A -o yaml operatorgroups,csv,ns,sa > dump/olm.yaml       (OLM v1: clusterextensions,ns,sa)
   kubectl get -A -o yaml roles,rolebindings,clusterroles,clusterrolebindings > dump/rbac.yaml")]
     Check(check::Check),
     /// Evaluate one admission request and print the AdmissionResponse as JSON
     ///
-    /// Exit code 0 when it was evaluated, whatever the verdict, and 2 when it could not be.
+    /// Exit code 0 if the request was evaluated, whatever the verdict, and 2 if it could not be.
     #[command(after_long_help = "Examples:
   operator-bounds eval --request-path request.json --cluster manifests/
   operator-bounds eval --request-path - --settings-path s.yaml --cluster dump.yaml < review.json
 
-What the policy looks up, in a dump:
+To dump what the policy looks up:
   kubectl get -A -o yaml operatorgroups,csv,ns,sa > dump.yaml       (OLM v1: clusterextensions,ns,sa)
   kubectl get -A -o yaml roles,rolebindings,clusterroles,clusterrolebindings > rbac.yaml")]
     Eval(eval::Eval),
-    /// Write the kwctl replay file for exactly the look-ups that an evaluation makes
+    /// Write a kwctl replay file with exactly the look-ups that an evaluation makes
     ///
-    /// Exit code 0 when it was evaluated, whatever the verdict, and 2 when it could not be.
+    /// Exit code 0 if the request was evaluated, whatever the verdict, and 2 if it could not be.
     #[command(after_long_help = "Example:
   operator-bounds session --request-path request.json --cluster manifests/ --output session.yaml
   kwctl run --allow-context-aware --request-path request.json \\
@@ -60,15 +59,15 @@ What the policy looks up, in a dump:
     /// Print the rules that are requested and not granted
     ///
     /// Both files hold Roles, ClusterRoles, ClusterServiceVersions, Lists of them, or a bare list of rules, as YAML or
-    /// JSON. Exit code 0 when everything is covered, 1 when not, and 2 when it could not be told.
+    /// JSON. Exit code 0 if everything is covered, 1 if not, 2 if it could not be determined.
     #[command(after_long_help = "Examples:
   operator-bounds diff granted-role.yaml operator.clusterserviceversion.yaml
-  operator-bounds diff --jsonl < pairs.jsonl     # {\"owner\":[rules],\"requested\":[rules]} a line")]
+  operator-bounds diff --jsonl < pairs.jsonl     # one {\"owner\":[rules],\"requested\":[rules]} per line")]
     Diff(diff::Diff),
     /// Print the smallest RBAC that lets an operator install, ready to apply
     ///
-    /// Everything the operator will hold, declared and implied, and everything that OLM does as the account or the synthetic
-    /// user to install it: by name where names are known.
+    /// Covers everything the operator will hold, declared and implied, and everything that OLM does as the account or the
+    /// synthetic user to install it, restricted to resource names where they are known.
     #[command(after_long_help = "Examples:
   operator-bounds derive etcd.clusterserviceversion.yaml --for serviceaccount team-a/installer | kubectl apply -f -
   operator-bounds derive bundle/ --for serviceaccount team-a/installer --target team-b --target team-c
@@ -78,26 +77,10 @@ What the policy looks up, in a dump:
   operator-bounds derive bundle/ extension.yaml --release 1.10 | kubectl apply -f -
   operator-bounds derive --extension demo --context production | kubectl apply -f -")]
     Derive(derive::Derive),
-    /// Run the policy as a webhook, for development and tests; production is Kubewarden's policy-server
+    /// Find the ClusterExtensions that block a move to another release of OLM v1
     ///
-    /// POST /validate/<id> and /audit/<id> take an AdmissionReview; GET /readiness says whether the API server answers;
-    /// GET /caches, for tests on this machine, which objects the watches have seen.
-    /// Look-ups go to a live cluster in the way policy-server does it. One line of JSON on standard output says where it
-    /// listens once it does; logs go to standard error. SIGTERM and SIGINT stop it when the running requests are answered.
-    #[command(after_long_help = "Examples:
-  operator-bounds serve --ca-file ca.pem
-  operator-bounds serve --kubeconfig kubeconfig --addr 127.0.0.1:0 --policies policies.yml --ca-file ca.pem
-
-policies.yml, as policy-server takes it:
-  operator-bounds:
-    policyMode: protect        # or monitor
-    allowedToMutate: false
-    settings: {mode: enforce}")]
-    Serve(serve::Serve),
-    /// Find the ClusterExtensions that are in the way of another release of OLM v1
-    ///
-    /// For an upgrade or a downgrade: where `spec.serviceAccount` is removed, and where it is required again. Exit code 0
-    /// when nothing is in the way, 1 when something is, and 2 when something could not be read.
+    /// For upgrades and downgrades: `spec.serviceAccount` was removed in some releases and is required in others. Exit code 0
+    /// if nothing blocks the move, 1 if something does, 2 if something could not be read.
     #[command(after_long_help = "Examples:
   operator-bounds upgrade-check --from 1.10 --to 1.11 manifests/
   operator-bounds upgrade-check --to-crd clusterextensions.yaml --fix manifests/
@@ -127,7 +110,6 @@ impl Command {
             Command::Session(arguments) => session::run(arguments),
             Command::Diff(arguments) => diff::run(arguments),
             Command::Derive(arguments) => derive::run(arguments),
-            Command::Serve(arguments) => serve::run(arguments),
             Command::UpgradeCheck(arguments) => upgrade_check::run(arguments),
             Command::Completion(arguments) => completion::run(arguments),
             Command::Man(arguments) => man::run(arguments),

@@ -15,7 +15,7 @@ use super::print;
 pub(crate) struct Session {
     #[command(flatten)]
     evaluation: Evaluation,
-    /// Where to write it [default: standard output]
+    /// File to write to [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

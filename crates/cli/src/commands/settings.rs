@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 #[derive(Args)]
 pub(crate) struct Settings {
-    /// The policy's settings, as YAML or JSON [default: none, every setting has a default]
+    /// File with the policy's settings, as YAML or JSON [default: none, every setting has a default]
     #[arg(long, value_name = "FILE", conflicts_with = "settings_json")]
     settings_path: Option<PathBuf>,
     /// The policy's settings, as JSON

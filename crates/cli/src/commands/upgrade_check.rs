@@ -1,13 +1,14 @@
-//! `upgrade-check`: which ClusterExtensions are in the way of another release of OLM v1.
+//! `upgrade-check`: which ClusterExtensions block a move to another release of OLM v1.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use bounds::cluster::{CLUSTER_EXTENSIONS, Get, List, Resource, SERVICE_ACCOUNTS};
 use bounds::settings::Phase;
 use clap::Args;
 use operator_bounds::documents::FileError;
-use operator_bounds::host::{GetResource, HostError, ListResources};
+use operator_bounds::host::HostError;
 use operator_bounds::live::Cluster;
 use operator_bounds::source::Source;
 use operator_bounds::syntax;
@@ -22,7 +23,7 @@ use serde::Serialize;
 use super::cluster::LiveCluster;
 use super::print;
 
-/// The exit code when something is in the way.
+/// The exit code when something blocks the move.
 const BLOCKED: u8 = 1;
 /// The exit code when something could not be read.
 const UNKNOWN: u8 = 2;
@@ -34,22 +35,22 @@ pub(crate) struct UpgradeCheck {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     live: LiveCluster,
-    /// The release that comes, of OLM v1 (1.11) or of `OpenShift` (4.20), as it shipped; or tech-preview, as it was designed
+    /// Target release of OLM v1 (1.11) or of `OpenShift` (4.20), as it shipped; or tech-preview, as it was designed
     #[arg(long, value_name = "RELEASE", required_unless_present = "to_crd")]
     to: Option<Release>,
-    /// Instead of --to: a file with the `CustomResourceDefinition` of `ClusterExtensions` that comes
+    /// Instead of --to: a file with the `CustomResourceDefinition` of `ClusterExtensions` of the target release
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     to_crd: Option<PathBuf>,
-    /// The release that is there; with it, what changes for each extension is said as well
+    /// Current release; if given, the report also says what changes for each extension
     #[arg(long, value_name = "RELEASE")]
     from: Option<Release>,
-    /// Change the manifests. Comments and everything else stay as they are; a live cluster is never changed
+    /// Edit the manifests in place, preserving comments and formatting; a live cluster is never changed
     #[arg(long, requires = "paths")]
     fix: bool,
-    /// With --fix: the account to name where one is required
+    /// With --fix: service account to set where one is required
     #[arg(long, value_name = "NAME", requires = "fix")]
     service_account: Option<String>,
-    /// How the findings are printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
     output: Output,
 }
@@ -75,7 +76,7 @@ struct Report {
     problems: Vec<String>,
 }
 
-/// One extension of which something is to be said.
+/// One extension that is reported.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Finding {
@@ -141,7 +142,7 @@ fn check(arguments: &UpgradeCheck, to: &Release, manifest: &Manifest, report: &m
         path: manifest.path.clone(),
         place: Some((broken.line as u64, broken.column as u64)),
         reason: format!(
-            "speaks of ClusterExtensions and is no YAML: {}. Check what becomes of it, if it is a template",
+            "mentions ClusterExtensions but is not valid YAML: {}. If it is a template, check its rendered output",
             broken.reason
         ),
     })?;
@@ -176,15 +177,9 @@ fn check(arguments: &UpgradeCheck, to: &Release, manifest: &Manifest, report: &m
 
 /// Looks at the extensions of a live cluster, and at their accounts where the release that comes needs them.
 fn check_live(arguments: &UpgradeCheck, to: &Release, cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
-    let list = ListResources {
-        api_version: "olm.operatorframework.io/v1".to_owned(),
-        kind: "ClusterExtension".to_owned(),
-        namespace: None,
-        label_selector: None,
-        field_selector: None,
-        field_masks: None,
-    };
-    let answer = String::from_utf8(cluster.list(&list)?)?;
+    let extensions = Resource { masks: &["spec"], ..CLUSTER_EXTENSIONS };
+    let list = List { resource: extensions, namespace: None };
+    let answer = String::from_utf8(cluster.list(&(&list).into())?)?;
     let documents = syntax::parse(&answer).map_err(|broken| anyhow::anyhow!(broken.reason))?;
     for written in documents.iter().flat_map(extension::all) {
         report.extensions += 1;
@@ -202,15 +197,8 @@ fn check_live(arguments: &UpgradeCheck, to: &Release, cluster: &Cluster, report:
 }
 
 fn account_exists(cluster: &Cluster, namespace: &str, name: &str) -> Result<bool, HostError> {
-    let get = GetResource {
-        api_version: "v1".to_owned(),
-        kind: "ServiceAccount".to_owned(),
-        name: name.to_owned(),
-        namespace: Some(namespace.to_owned()),
-        disable_cache: true,
-        field_masks: None,
-    };
-    match cluster.get(&get) {
+    let get = Get { resource: SERVICE_ACCOUNTS, namespace: Some(namespace), name };
+    match cluster.get(&(&get).into()) {
         Ok(_) => Ok(true),
         Err(HostError::NotFound(_)) => Ok(false),
         Err(other) => Err(other),
@@ -250,7 +238,7 @@ fn text(report: &Report) -> String {
     lines.extend(report.problems.iter().map(|problem| format!("error: {problem}")));
     let count = |test: &dyn Fn(&Finding) -> bool| report.findings.iter().filter(|finding| test(finding)).count();
     lines.push(format!(
-        "{} ClusterExtensions: {} in the way of {}, {} fixed, {} notes; {} files could not be read",
+        "{} ClusterExtensions: {} blocking {}, {} fixed, {} notes; {} files could not be read",
         report.extensions,
         count(&|finding| finding.verdict.blocks && !finding.fixed),
         report.to,

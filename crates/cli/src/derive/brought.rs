@@ -21,7 +21,7 @@ pub(super) fn needs(
     for object in &bundle.others {
         let scope = if object.kind().starts_with("Cluster") { &Scope::Cluster } else { namespace };
         match object.kind() {
-            "Role" | "ClusterRole" => role(needs, object, scope, &said(object))?,
+            "Role" | "ClusterRole" => role(needs, object, scope, &describe(object))?,
             "RoleBinding" | "ClusterRoleBinding" => binding(needs, bundle, object, scope, lookups)?,
             _ => {}
         }
@@ -29,11 +29,11 @@ pub(super) fn needs(
     Ok(())
 }
 
-fn said(object: &Object) -> String {
+fn describe(object: &Object) -> String {
     format!("{} {} of the bundle", object.kind(), object.name())
 }
 
-/// The rules of a role, each with its line; everything if it takes in other roles.
+/// The rules of a role, each with its line; everything if it aggregates other roles.
 fn role(needs: &mut Needs, object: &Object, scope: &Scope, what: &str) -> Result<(), DeriveError> {
     for (index, rule) in rules(object)?.into_iter().enumerate() {
         let line = object.line(&["rules", &index.to_string()]).map(|line| (file(object), line));
@@ -44,7 +44,7 @@ fn role(needs: &mut Needs, object: &Object, scope: &Scope, what: &str) -> Result
             needs.add(
                 scope,
                 rule,
-                Origin::said(format!("{what} has an aggregationRule, which takes in whatever comes")),
+                Origin::new(format!("{what} has an aggregationRule, which aggregates roles that do not exist yet")),
             );
         }
     }
@@ -70,16 +70,16 @@ fn binding(
     lookups: &Lookups<'_>,
 ) -> Result<(), DeriveError> {
     let (kind, name) = (&object.value["roleRef"]["kind"], object.value["roleRef"]["name"].as_str().unwrap_or_default());
-    let what = format!("{}, which gives what {} {name} holds", said(object), kind.as_str().unwrap_or_default());
+    let what = format!("{}, which grants what {} {name} holds", describe(object), kind.as_str().unwrap_or_default());
     if let Some(own) = bundle.others.iter().find(|other| other.value["kind"] == *kind && other.name() == name) {
         return role(needs, own, scope, &what);
     }
     let is_role = kind == "Role";
     let key = RoleKey { namespace: scope.namespace().filter(|_| is_role).map(str::to_owned), name: name.to_owned() };
     let found = lookups.role(&key)?.or_else(|| demand::default_rules(&key));
-    let rules = found.ok_or_else(|| DeriveError::UnknownRole { binding: said(object), role: key.to_string() })?;
+    let rules = found.ok_or_else(|| DeriveError::UnknownRole { binding: describe(object), role: key.to_string() })?;
     for rule in rules.iter() {
-        needs.add(scope, rule.clone(), Origin::said(what.clone()));
+        needs.add(scope, rule.clone(), Origin::new(what.clone()));
     }
     Ok(())
 }

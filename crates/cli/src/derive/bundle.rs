@@ -8,8 +8,8 @@ use bounds::read::json;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::check::input::{Inputs, Read1};
 use crate::documents::{self, FileError};
+use crate::input::{FileRead, Inputs};
 use crate::manifests;
 use crate::syntax::{self, Node};
 
@@ -98,12 +98,12 @@ impl Bundle {
             first,
             match &bundle.extension {
                 Some(extension) => format!(
-                    "ClusterExtension {} installs {} from a catalog: name the bundle of that package too, as a directory or \
-                     an archive",
+                    "ClusterExtension {} installs {} from a catalog: also pass the bundle of that package, as a directory or an \
+                     archive",
                     extension.name(),
                     package(&extension.value)
                 ),
-                None => "has no ClusterServiceVersion in it".to_owned(),
+                None => "contains no ClusterServiceVersion".to_owned(),
             },
         ))
     }
@@ -132,8 +132,11 @@ impl Bundle {
             "ClusterServiceVersion" => self.csvs.push(object),
             "ClusterExtension" => {
                 if let Some(first) = &self.extension {
-                    let reason =
-                        format!("ClusterExtension {} beside {}: name one of them", object.name(), first.name());
+                    let reason = format!(
+                        "ClusterExtension {} and ClusterExtension {}: pass only one of them",
+                        object.name(),
+                        first.name()
+                    );
                     return Err(FileError::new(&object.file, reason));
                 }
                 self.extension = Some(object);
@@ -156,9 +159,9 @@ fn package(extension: &Value) -> String {
 fn files(path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, FileError> {
     let mut problems = Vec::new();
     let inputs = Inputs::find(&[path.to_owned()], &mut problems);
-    let mut files: Vec<Read1> = problems.into_iter().map(Err).collect();
+    let mut files: Vec<FileRead> = problems.into_iter().map(Err).collect();
     inputs.each(&mut |read| files.push(read));
-    let of = |read: &Read1| match read {
+    let of = |read: &FileRead| match read {
         Ok((file, _)) => file.clone(),
         Err(error) => error.path.clone(),
     };

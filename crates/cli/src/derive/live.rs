@@ -94,7 +94,7 @@ fn newest_release(source: &dyn Source, name: &str) -> Result<(String, Value), De
             kind: "Secret".to_owned(),
             namespace: Some(namespace.to_owned()),
             label_selector: Some(format!("owner=operator-controller,name={name},type=index")),
-            field_selector: None,
+            field_selector: (),
             field_masks: None,
         };
         let answer = source.list(&list).map_err(|error| failed(name, error))?;
@@ -149,7 +149,7 @@ impl Refusal {
             match line.strip_prefix("  ").map(|line| (line.starts_with("  "), line.trim())) {
                 Some((true, rule)) => {
                     let rule = rule_of(rule).ok_or_else(|| failed(name, format!("{rule:?} is no rule")))?;
-                    needs.add(&scope, rule, Origin::said(format!("refused: {}", self.bundle)));
+                    needs.add(&scope, rule, Origin::new(format!("refused: {}", self.bundle)));
                 }
                 Some((false, "cluster-wide")) => scope = Scope::Cluster,
                 Some((false, text)) if text.starts_with("in namespace ") => {

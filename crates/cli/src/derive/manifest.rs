@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Whom;
 use super::bundle::Bundle;
 use super::roles::Role;
-use crate::yaml::scalar;
+use crate::yaml::{needs_escape, scalar};
 
 const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
 
@@ -134,8 +134,7 @@ fn prefix(scope: &Scope) -> &'static str {
 
 /// A comment that stays a comment, whatever a bundle calls its objects.
 pub(super) fn harmless(text: &str) -> String {
-    let breaks = |character: char| character.is_control() || matches!(character, '\u{2028}' | '\u{2029}' | '\u{feff}');
-    text.chars().map(|character| if breaks(character) { ' ' } else { character }).collect()
+    text.chars().map(|character| if needs_escape(character) { ' ' } else { character }).collect()
 }
 
 /// A rule as an element of a list.

@@ -1,7 +1,7 @@
 //! The smallest RBAC that lets an operator install: under an OperatorGroup's service account (OLM v0), or as the identity of a
 //! ClusterExtension (OLM v1).
 //!
-//! The way: [`bundle::Bundle`] → [`need::Needs`], by [`v0`] or [`v1`], with what the operator will hold from `bounds` →
+//! Data flow: [`bundle::Bundle`] → [`need::Needs`], by [`v0`] or [`v1`], with what the operator will hold from `bounds` →
 //! [`roles`], without what is held already → [`manifest`]s to apply. [`unused`] goes the other way.
 
 mod brought;
@@ -90,7 +90,7 @@ pub enum DeriveError {
         reason: String,
     },
     /// A binding of the bundle refers to a role that nobody has shown.
-    #[error("{binding} refers to {role}, which is not in the bundle: show what it holds, with --cluster")]
+    #[error("{binding} refers to {role}, which is not in the bundle: use --cluster to show what the role holds")]
     UnknownRole {
         /// The binding.
         binding: String,

@@ -6,9 +6,9 @@ use bounds::rbac::scope::Scope;
 /// A right that is needed.
 #[derive(Debug, Clone)]
 pub struct Need {
-    /// Where.
+    /// The scope that it is needed in.
     pub scope: Scope,
-    /// What.
+    /// The rule that is needed.
     pub rule: Rule<'static>,
     /// Where it comes from.
     pub origin: Origin,
@@ -26,7 +26,7 @@ pub struct Origin {
 impl Origin {
     /// Something that OLM does, or that is not written anywhere.
     #[must_use]
-    pub fn said(what: impl Into<String>) -> Self {
+    pub fn new(what: impl Into<String>) -> Self {
         Origin { what: what.into(), line: None }
     }
 }
@@ -52,14 +52,14 @@ pub fn comments<'n>(origins: impl Iterator<Item = &'n Origin>) -> Vec<String> {
     }
     let rest = grouped.len().saturating_sub(SHOWN);
     let mut lines: Vec<String> =
-        grouped.into_iter().take(SHOWN).map(|(what, file, lines)| said(what, file, lines)).collect();
+        grouped.into_iter().take(SHOWN).map(|(what, file, lines)| describe(what, file, lines)).collect();
     if rest > 0 {
         lines.push(format!("… and {rest} more"));
     }
     lines
 }
 
-fn said(what: &str, file: Option<&str>, mut lines: Vec<usize>) -> String {
+fn describe(what: &str, file: Option<&str>, mut lines: Vec<usize>) -> String {
     lines.sort_unstable();
     let numbers: Vec<String> = lines.iter().map(ToString::to_string).collect();
     let file = file.map(|file| format!(", {file}")).unwrap_or_default();
@@ -80,7 +80,7 @@ impl Needs {
         self.0.push(Need { scope: scope.clone(), rule: rule.into_owned(), origin });
     }
 
-    /// Creating an object, and doing these things to it by its name afterwards. Nobody can grant `create` by name: there is
+    /// Creating an object, and doing these things to it by its name afterwards. `create` cannot be granted by name: there is
     /// no name before the object is there.
     pub fn write(&mut self, scope: &Scope, object: &Written<'_>, afterwards: &[&str], origin: &Origin) {
         let Written { group, resource, name } = *object;
@@ -119,7 +119,7 @@ mod tests {
         let origins = [
             at("CSV permissions of a", 9),
             at("CSV permissions of a", 4),
-            Origin::said("OLM does"),
+            Origin::new("OLM does"),
             at("CSV permissions of a", 9),
         ];
         assert_eq!(comments(origins.iter()), ["CSV permissions of a, lines 4, 9", "OLM does"]);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn too_many_origins_are_counted() {
-        let origins: Vec<Origin> = (0..10).map(|number| Origin::said(format!("OLM writes {number}"))).collect();
+        let origins: Vec<Origin> = (0..10).map(|number| Origin::new(format!("OLM writes {number}"))).collect();
         assert_eq!(comments(origins.iter()).last().map(String::as_str), Some("… and 4 more"));
     }
 }

@@ -1,4 +1,4 @@
-//! Where an object of a bundle lives.
+//! The scope of an object of a bundle.
 
 use bounds::olm::kinds;
 use serde_json::Value;

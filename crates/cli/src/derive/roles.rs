@@ -14,7 +14,7 @@ use super::need::{Need, Needs, comments};
 /// What is to be granted in one scope.
 #[derive(Debug)]
 pub struct Role {
-    /// Where.
+    /// The scope that the role holds in.
     pub scope: Scope,
     /// What, and why.
     pub rules: Vec<GrantedRule>,

@@ -53,7 +53,7 @@ pub fn of(lookups: &Lookups<'_>, whom: &Whom, needs: &Needs) -> Result<Vec<Unuse
         let Some(rules) = lookups.role(&held.role)? else { continue };
         let unused = left(&rules, &held.scope, needs);
         if !unused.is_empty() {
-            found.push(said(&held, unused));
+            found.push(describe(&held, unused));
         }
     }
     Ok(found)
@@ -70,7 +70,7 @@ fn left(rules: &[Rule<'static>], scope: &Scope, needs: &Needs) -> Vec<Rule<'stat
     compact(atoms.into_iter().filter(is_unused)).into_iter().map(Rule::into_owned).collect()
 }
 
-fn said(held: &Held, rules: Vec<Rule<'static>>) -> Unused {
+fn describe(held: &Held, rules: Vec<Rule<'static>>) -> Unused {
     let namespace = held.scope.namespace().map(str::to_owned);
     let binding = format!("{} {}", held.binding_kind(), held.place());
     Unused { binding, role: held.role.to_string(), namespace, rules }

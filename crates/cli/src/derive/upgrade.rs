@@ -49,7 +49,7 @@ pub fn putting_away(old: &Needs, new: &Needs) -> Needs {
         if need.rule.verbs.iter().any(|verb| *verb == "delete") {
             let rule = Rule { verbs: vec!["get".into(), "delete".into()], ..need.rule.clone() };
             let what = need.origin.what.replace("OLM writes", "OLM puts away");
-            away.add(&need.scope, rule, Origin::said(what));
+            away.add(&need.scope, rule, Origin::new(what));
         }
     }
     away

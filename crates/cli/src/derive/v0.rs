@@ -1,6 +1,6 @@
 //! What OLM v0 does with the account of an OperatorGroup when it installs an operator, call by call.
 //!
-//! The catalog operator runs the steps of the InstallPlan and repeats them as it likes: what is there already is read and
+//! The catalog operator runs the steps of the InstallPlan and may repeat them at any time: what already exists is read and
 //! patched. The OLM operator writes the Deployments and what stands behind webhooks and API services. CRDs, `OperatorCondition`s
 //! and the lifting and copying of Roles are done with OLM's own rights. See docs/decisions/0012-derive.md for the evidence.
 
@@ -19,7 +19,7 @@ use super::need::{Needs, Origin, Written};
 use super::{DeriveError, brought, declared, names, resources};
 
 const OPERATORS: &str = "operators.coreos.com";
-/// What the catalog operator does to a typed object that is there already.
+/// What the catalog operator does to a typed object that already exists.
 const REPEAT: &[&str] = &["get", "patch"];
 /// The same for a kind that it has no type for, and for Deployments.
 const REPLACE: &[&str] = &["get", "update"];
@@ -47,7 +47,7 @@ pub(super) fn needs(bundle: &Bundle, group: &Group, lookups: &Lookups<'_>) -> Re
         needs.add(
             &namespace,
             rule,
-            Origin::said("OLM writes a Subscription for each operator that this one depends on"),
+            Origin::new("OLM writes a Subscription for each operator that this one depends on"),
         );
     }
     brought::needs(&mut needs, bundle, &namespace, lookups)?;
@@ -66,8 +66,7 @@ fn held(needs: &mut Needs, csv: &Object, group: &Group, lookups: &Lookups<'_>) -
         let why = demand.why.clone().unwrap_or_default();
         for scope in demand.scopes.iter() {
             for (index, rule) in demand.rules.iter().enumerate() {
-                let origin =
-                    entry.as_ref().map_or_else(|| Origin::said(why.clone()), |entry| entry.of_rule(csv, index));
+                let origin = entry.as_ref().map_or_else(|| Origin::new(why.clone()), |entry| entry.of_rule(csv, index));
                 needs.add(scope, rule.clone(), origin);
             }
         }
@@ -78,7 +77,7 @@ fn held(needs: &mut Needs, csv: &Object, group: &Group, lookups: &Lookups<'_>) -
 /// The steps for the ClusterServiceVersion itself, its accounts and roles, and its Deployments.
 fn operator(needs: &mut Needs, csv: &Object, namespace: &str) {
     let scope = Scope::Namespace(namespace.to_owned());
-    let writes = |kind: &str, name: &str| Origin::said(format!("OLM writes {kind} {name}"));
+    let writes = |kind: &str, name: &str| Origin::new(format!("OLM writes {kind} {name}"));
     let create = Rule::on(&[OPERATORS], &["clusterserviceversions"], &["create"]);
     needs.add(&scope, create, writes("ClusterServiceVersion", csv.name()));
     for account in declared::accounts(&csv.value) {
@@ -87,13 +86,13 @@ fn operator(needs: &mut Needs, csv: &Object, namespace: &str) {
     }
     for permission in declared::permissions(&csv.value, "permissions") {
         let name = &names::v0_role(csv.name(), permission);
-        let origin = Origin::said("OLM writes a Role and a RoleBinding for each entry of permissions");
+        let origin = Origin::new("OLM writes a Role and a RoleBinding for each entry of permissions");
         needs.write(&scope, &Written { group: RBAC, resource: "roles", name }, REPEAT, &origin);
         needs.write(&scope, &Written { group: RBAC, resource: "rolebindings", name }, REPEAT, &origin);
     }
     for permission in declared::permissions(&csv.value, "clusterPermissions") {
         let name = &names::v0_cluster_role(csv.name(), namespace, permission);
-        let origin = Origin::said("OLM writes a ClusterRole and its binding for each entry of clusterPermissions");
+        let origin = Origin::new("OLM writes a ClusterRole and its binding for each entry of clusterPermissions");
         needs.write(&Scope::Cluster, &Written { group: RBAC, resource: "clusterroles", name }, REPEAT, &origin);
         needs.write(&Scope::Cluster, &Written { group: RBAC, resource: "clusterrolebindings", name }, REPEAT, &origin);
     }
@@ -125,14 +124,14 @@ fn serving(needs: &mut Needs, csv: &Object, namespace: &Scope) {
 fn certificate(needs: &mut Needs, deployment: &str, namespace: &Scope) {
     let service = format!("{deployment}-service");
     let secret = format!("{service}-cert");
-    let origin = Origin::said(format!("OLM makes a certificate for what Deployment {deployment} serves"));
+    let origin = Origin::new(format!("OLM creates a certificate for what Deployment {deployment} serves"));
     // Server-side apply: a patch that creates.
     let service_object = Written { group: "", resource: "services", name: &service };
     needs.write(namespace, &service_object, &["patch"], &origin);
     for (group, resource) in [("", "secrets"), (RBAC, "roles"), (RBAC, "rolebindings")] {
         needs.write(namespace, &Written { group, resource, name: &secret }, REPEAT, &origin);
     }
-    let origin = Origin::said(format!("OLM binds the account of Deployment {deployment} for delegated authentication"));
+    let origin = Origin::new(format!("OLM binds the account of Deployment {deployment} for delegated authentication"));
     let delegator = &format!("{service}-system:auth-delegator");
     needs.write(
         &Scope::Cluster,
@@ -152,12 +151,12 @@ fn api_service(needs: &mut Needs, service: &Value, namespace: &Scope) {
     let text = |key: &str| service[key].as_str().unwrap_or_default();
     let name = &format!("{}.{}", text("version"), text("group"));
     let object = Written { group: "apiregistration.k8s.io", resource: "apiservices", name };
-    needs.write(&Scope::Cluster, &object, REPEAT, &Origin::said(format!("OLM writes APIService {name}")));
+    needs.write(&Scope::Cluster, &object, REPEAT, &Origin::new(format!("OLM writes APIService {name}")));
     let legacy = name.replace('.', "-");
     if legacy == format!("{}-service", text("deploymentName")) {
         return;
     }
-    let origin = Origin::said(format!("OLM looks for what its first versions made for APIService {name}"));
+    let origin = Origin::new(format!("OLM looks for what its first versions created for APIService {name}"));
     let secret = &format!("{name}-cert");
     let delegator = &format!("{name}-system:auth-delegator");
     let reader = &format!("{name}-auth-reader");
@@ -182,8 +181,7 @@ fn webhook_configuration(needs: &mut Needs, webhook: &Value) {
         "ConversionWebhook" => {
             for name in declared::list(webhook, "/conversionCRDs").iter().filter_map(Value::as_str) {
                 let object = Written { group: "apiextensions.k8s.io", resource: "customresourcedefinitions", name };
-                let origin =
-                    Origin::said(format!("OLM puts the conversion webhook into CustomResourceDefinition {name}"));
+                let origin = Origin::new(format!("OLM adds the conversion webhook to CustomResourceDefinition {name}"));
                 needs.by_name(&Scope::Cluster, &object, REPLACE, &origin);
             }
             return;
@@ -192,7 +190,7 @@ fn webhook_configuration(needs: &mut Needs, webhook: &Value) {
     };
     let name = webhook["generateName"].as_str().unwrap_or_default();
     let rule = Rule::on(&[ADMISSION], &[resource], &["list", "create", "update"]);
-    needs.add(&Scope::Cluster, rule, Origin::said(format!("OLM writes the configuration of webhook {name}")));
+    needs.add(&Scope::Cluster, rule, Origin::new(format!("OLM writes the configuration of webhook {name}")));
 }
 
 /// An object of the bundle's manifests.
@@ -215,7 +213,7 @@ fn brought_object(needs: &mut Needs, object: &Object, namespace: &Scope) {
     let scope = if resources::is_namespaced(&object.value) { namespace } else { &Scope::Cluster };
     let resource = &kinds::plural(kind);
     let written = Written { group: resources::group(&object.value), resource, name: object.name() };
-    let origin = Origin::said(format!("OLM writes {kind} {} of the bundle", object.name()));
+    let origin = Origin::new(format!("OLM writes {kind} {} of the bundle", object.name()));
     needs.write(scope, &written, if typed { REPEAT } else { REPLACE }, &origin);
 }
 

@@ -73,7 +73,7 @@ impl Install<'_> {
     /// more, deletes with the same identity; where the policy bounds, taking away needs nothing. There CRDs are OLM's own,
     /// and webhook configurations never reach a policy but as a part of the release, before they are there.
     fn write(&mut self, scope: &Scope, group: &str, kind: &str, name: &str) {
-        let origin = Origin::said(format!("OLM writes {kind} {name}"));
+        let origin = Origin::new(format!("OLM writes {kind} {name}"));
         let resource = kinds::plural(kind);
         let object = Written { group, resource: &resource, name };
         match self.extension.sender {
@@ -91,7 +91,7 @@ impl Install<'_> {
                 self.needs.add(
                     &Scope::Cluster,
                     watch,
-                    Origin::said("OLM watches what it has written, in all namespaces"),
+                    Origin::new("OLM watches what it has written in all namespaces"),
                 );
             }
         }
@@ -136,8 +136,8 @@ impl Install<'_> {
             self.needs.add(scope, rule.clone(), entry.of_rule(csv, index));
         }
         if lifted.is_some() {
-            let why = "OLM adds reading namespaces when it lifts permissions to all namespaces";
-            self.needs.add(scope, Rule::on(&[""], &["namespaces"], &["get", "list", "watch"]), Origin::said(why));
+            let why = "OLM adds read access to namespaces when it lifts permissions to all namespaces";
+            self.needs.add(scope, Rule::on(&[""], &["namespaces"], &["get", "list", "watch"]), Origin::new(why));
         }
         let added: Vec<Value> = lifted.into_iter().cloned().collect();
         let name = names::v1_role(csv.name(), permission, &added);
@@ -203,7 +203,7 @@ impl Install<'_> {
         if self.extension.sender == Sender::Identity {
             let name = self.extension.name.as_str();
             let object = Written { group: "olm.operatorframework.io", resource: "clusterextensions/finalizers", name };
-            let origin = Origin::said("OLM makes the extension the owner of what it writes");
+            let origin = Origin::new("OLM makes the extension the owner of what it writes");
             self.needs.by_name(&Scope::Cluster, &object, &["update"], &origin);
         }
     }

@@ -46,7 +46,7 @@ pub enum ConnectError {
         reason: String,
     },
     /// The API server answers, and does not know who is asking.
-    #[error("the API server at {url} refuses: {reason}; look at the credentials in the kubeconfig")]
+    #[error("the API server at {url} rejected the credentials in the kubeconfig: {reason}")]
     Refused {
         /// Its address.
         url: String,
@@ -79,7 +79,7 @@ impl Connection<'_> {
                 Err(ConnectError::Refused { url, reason: status.message })
             }
             Ok(Err(error)) => Err(unreachable(causes(&error))),
-            Err(_) => Err(unreachable(format!("nothing came within {} s", ANSWER_LIMIT.as_secs()))),
+            Err(_) => Err(unreachable(format!("no response within {} s", ANSWER_LIMIT.as_secs()))),
         }
     }
 

@@ -1,8 +1,7 @@
-//! A live cluster, asked the way Kubewarden's policy server asks it.
+//! A live cluster, with the answers that Kubewarden's policy server would give.
 //!
-//! Every distinct list opens one watch that stays open, and is answered from it. Gets and access reviews go to the API
-//! server; their answers are good for five seconds where the policy allows it. All functions block: the client's own
-//! threads are inside.
+//! A command looks at the cluster once, so every look-up is one request to the API server: no watch stays open and no answer
+//! is kept. All functions block: the client's own threads are inside.
 //!
 //! ```no_run
 //! # use std::path::Path;
@@ -17,34 +16,33 @@
 
 mod connection;
 mod kinds;
-mod recent;
-mod watch;
+mod snapshot;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::authorization::v1 as authorization;
-use kube::api::{Api, DynamicObject, PostParams};
-use serde::Serialize;
-use serde_json::value::RawValue;
+use kube::ResourceExt;
+use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::runtime::Runtime;
 use tokio::time::timeout_at;
 
 pub use self::connection::{ConnectError, Connection};
 use self::kinds::Kinds;
-use self::recent::Recent;
-use self::watch::Watch;
 use crate::host::{CanI, GetResource, HostError, ListResources, ResourceAttributes, SubjectAccessReview};
+use crate::mask::LAST_APPLIED;
 use crate::source::{Source, json, mask, not_found, object_list};
 
 /// How long a look-up may take when nobody set a deadline.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A connection to a cluster, with its watches and recent answers. A clone shares them.
+/// A connection to a cluster. A clone shares it.
 #[derive(Clone)]
 pub struct Cluster {
     shared: Arc<Shared>,
@@ -55,34 +53,8 @@ struct Shared {
     url: String,
     client: kube::Client,
     kinds: Kinds,
-    watches: Mutex<HashMap<ListResources, Arc<Watch>>>,
-    gets: Recent<Object, DynamicObject>,
-    reviews: Recent<SubjectAccessReview, Vec<u8>>,
     /// Only empty while this is dropped.
     runtime: Option<Runtime>,
-}
-
-/// The name of an object in the cache of gets. Masks are applied to what comes out of it.
-#[derive(PartialEq, Eq, Hash)]
-struct Object {
-    api_version: String,
-    kind: String,
-    namespace: Option<String>,
-    name: String,
-}
-
-/// What a watch shows: names and versions, and nothing of the content.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Cache {
-    /// `group/version`, or the version alone for the core group.
-    pub api_version: String,
-    /// The singular, as in a manifest.
-    pub kind: String,
-    /// The namespace that is watched; none for all of them.
-    pub namespace: Option<String>,
-    /// The resourceVersion of each object, by `namespace/name`; what is in no namespace is `/name`.
-    pub objects: BTreeMap<String, String>,
 }
 
 impl Cluster {
@@ -90,19 +62,11 @@ impl Cluster {
     pub fn connect(connection: &Connection<'_>) -> Result<Self, ConnectError> {
         let runtime = connection::runtime()?;
         let (url, client) = runtime.block_on(connection.open())?;
-        let shared = Shared {
-            url,
-            kinds: Kinds::new(client.clone()),
-            client,
-            watches: Mutex::default(),
-            gets: Recent::default(),
-            reviews: Recent::default(),
-            runtime: Some(runtime),
-        };
+        let shared = Shared { url, kinds: Kinds::new(client.clone()), client, runtime: Some(runtime) };
         Ok(Cluster { shared: Arc::new(shared), deadline: None })
     }
 
-    /// The same cluster, with look-ups that end by then: as failures, where there is no answer yet.
+    /// The same cluster, with look-ups that fail if they have no answer by the deadline.
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Self {
         Cluster { shared: Arc::clone(&self.shared), deadline: Some(deadline) }
@@ -114,20 +78,14 @@ impl Cluster {
         &self.shared.url
     }
 
-    /// How many watches are open.
-    #[must_use]
-    pub fn watches(&self) -> usize {
-        self.shared.watches().len()
+    /// Where the objects of a list are, for those who watch them.
+    pub async fn api(&self, list: &ListResources) -> Result<Api<DynamicObject>, HostError> {
+        self.shared.api(list).await
     }
 
-    /// What the watches show, for tests that have to wait for what they wrote. One that is being read (again) is left out:
-    /// lists do not answer from it until it has everything.
-    #[must_use]
-    pub fn caches(&self) -> Vec<Cache> {
-        let watches = self.shared.watches();
-        let mut caches: Vec<Cache> = watches.iter().filter_map(|(list, watch)| cache(list, watch)).collect();
-        caches.sort();
-        caches
+    /// Forgets where the objects of a list are: the kind may no longer be served.
+    pub fn forget(&self, list: &ListResources) {
+        self.shared.kinds.forget(&list.api_version, &list.kind);
     }
 
     /// Whether the API server answers.
@@ -136,9 +94,9 @@ impl Cluster {
     }
 
     /// Waits on the caller's thread, not past the deadline.
-    fn wait<T>(&self, answer: impl Future<Output = Result<T, HostError>>) -> Result<T, HostError> {
+    pub fn wait<T>(&self, answer: impl Future<Output = Result<T, HostError>>) -> Result<T, HostError> {
         let deadline = self.deadline.unwrap_or_else(|| Instant::now() + PATIENCE);
-        let late = || HostError::Failed(format!("no answer from {} in time", self.shared.url));
+        let late = || HostError::Failed(format!("no response from {} in time", self.shared.url));
         let Some(runtime) = &self.shared.runtime else { return Err(late()) };
         let handle = runtime.handle();
         handle.block_on(async { timeout_at(deadline.into(), answer).await.unwrap_or_else(|_| Err(late())) })
@@ -160,80 +118,50 @@ impl Source for Cluster {
 }
 
 impl Shared {
-    fn watches(&self) -> std::sync::MutexGuard<'_, HashMap<ListResources, Arc<Watch>>> {
-        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn api(&self, list: &ListResources) -> Result<Api<DynamicObject>, HostError> {
+        let kind = self.kinds.find(&list.api_version, &list.kind).await?;
+        kind.list_api(self.client.clone(), list)
     }
 
     async fn list(&self, list: &ListResources) -> Result<Vec<u8>, HostError> {
-        let watch = self.watch(list).await?;
-        match watch.items().await {
-            Ok(items) => object_list(list, items.iter().map(AsRef::<RawValue>::as_ref).collect()),
-            Err(reason) => {
-                self.forget(list, &watch);
-                Err(HostError::Failed(reason))
-            }
-        }
-    }
-
-    /// The watch behind a list, opened when it is the first of its kind.
-    async fn watch(&self, list: &ListResources) -> Result<Arc<Watch>, HostError> {
-        if let Some(watch) = self.watches().get(list) {
-            return Ok(Arc::clone(watch));
-        }
-        let kind = self.kinds.find(&list.api_version, &list.kind).await?;
-        let api = kind.list_api(self.client.clone(), list)?;
-        let mut watches = self.watches();
-        // Somebody may have been faster.
-        let watch = watches.entry(list.clone()).or_insert_with(|| Arc::new(Watch::open(api, list)));
-        Ok(Arc::clone(watch))
-    }
-
-    /// A watch that failed is over, and perhaps the kind is no longer served: the next list starts from the beginning.
-    fn forget(&self, list: &ListResources, watch: &Arc<Watch>) {
-        let mut watches = self.watches();
-        if watches.get(list).is_some_and(|known| Arc::ptr_eq(known, watch)) {
-            watches.remove(list);
-            self.kinds.forget(&list.api_version, &list.kind);
-        }
+        let parameters = ListParams { label_selector: list.label_selector.clone(), ..ListParams::default() };
+        let found = self.api(list).await?.list(&parameters).await.map_err(|error| failed(&error))?;
+        let mut objects = found.items;
+        // In the order of a directory of manifests.
+        objects.sort_by_key(|object| (object.namespace(), object.name_any()));
+        let items: Result<Vec<_>, _> = objects.into_iter().map(|object| item(object, list)).collect();
+        object_list(list, items?)
     }
 
     async fn get(&self, get: &GetResource) -> Result<Vec<u8>, HostError> {
-        let GetResource { api_version, kind, namespace, name, .. } = get.clone();
-        let key = Object { api_version, kind, namespace, name };
-        let known = if get.disable_cache { None } else { self.gets.find(&key) };
-        let object = match known {
-            Some(object) => object,
-            None => self.gets.keep(key, self.get_now(get).await?),
-        };
-        let mask = mask(get.field_masks.as_ref());
-        let data =
-            serde_json::to_value(mask.object(&object.data)).map_err(|error| HostError::Failed(error.to_string()))?;
-        json(&DynamicObject { types: object.types.clone(), metadata: object.metadata.clone(), data })
-    }
-
-    async fn get_now(&self, get: &GetResource) -> Result<DynamicObject, HostError> {
         let kind = self.kinds.find(&get.api_version, &get.kind).await?;
         let api = kind.get_api(self.client.clone(), get)?;
-        api.get_opt(&get.name).await.map_err(|error| failed(&error))?.ok_or_else(|| not_found(get))
+        let found = api.get_opt(&get.name).await.map_err(|error| failed(&error))?;
+        let mut object = found.ok_or_else(|| not_found(get))?;
+        object.data = masked(&object.data, get.field_masks.as_ref())?;
+        json(&object)
     }
 
     async fn can_i(&self, can_i: &CanI) -> Result<Vec<u8>, HostError> {
-        let known = if can_i.disable_cache { None } else { self.reviews.find(&can_i.request) };
-        if let Some(answer) = known {
-            return Ok(answer.to_vec());
-        }
         let review = authorization::SubjectAccessReview { spec: spec(&can_i.request), ..Default::default() };
         let api: Api<authorization::SubjectAccessReview> = Api::all(self.client.clone());
         let answer = api.create(&PostParams::default(), &review).await.map_err(|error| failed(&error))?;
         let missing = || HostError::Failed("SubjectAccessReview did not return a response".to_owned());
-        let status = json(&answer.status.ok_or_else(missing)?)?;
-        Ok(self.reviews.keep(can_i.request.clone(), status).to_vec())
+        json(&answer.status.ok_or_else(missing)?)
     }
 }
 
-fn cache(list: &ListResources, watch: &Watch) -> Option<Cache> {
-    let ListResources { api_version, kind, namespace, .. } = list.clone();
-    Some(Cache { api_version, kind, namespace, objects: watch.versions()? })
+/// An object as an item of a list: without its type, with all of its metadata that is of interest, and masked.
+pub fn item(mut object: DynamicObject, list: &ListResources) -> Result<Box<RawValue>, HostError> {
+    object.types = None;
+    object.managed_fields_mut().clear();
+    object.annotations_mut().remove(LAST_APPLIED);
+    object.data = masked(&object.data, list.field_masks.as_ref())?;
+    to_raw_value(&object).map_err(|error| failed(&error))
+}
+
+fn masked(data: &Value, masks: Option<&BTreeSet<String>>) -> Result<Value, HostError> {
+    serde_json::to_value(mask(masks).object(data)).map_err(|error| failed(&error))
 }
 
 /// The question as the API server takes it.
@@ -277,7 +205,8 @@ fn failed(error: &dyn Error) -> HostError {
 }
 
 /// An error with its causes, on one line; what a cause only repeats is left out.
-fn causes(error: &dyn Error) -> String {
+#[must_use]
+pub fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -23,7 +23,7 @@ pub fn of(text: &str, extension: &Written<'_>, change: Change, account: Option<&
     match change {
         Change::Remove => remove(text, &extension.place),
         Change::Insert => {
-            let account = account.ok_or("say which account, with --service-account NAME")?;
+            let account = account.ok_or("choose the account with --service-account NAME")?;
             insert(text, &extension.place, account)
         }
     }
@@ -46,13 +46,13 @@ pub fn apply(text: &str, mut edits: Vec<Edit>) -> String {
 
 fn remove(text: &str, place: &Place<'_>) -> Result<Edit, String> {
     let (Some(mapping), Some((key, value))) = (place.mapping, place.entry) else {
-        return Err("the field is not there".to_owned());
+        return Err("the field does not exist".to_owned());
     };
     if key.has_anchor() || value.has_anchor() {
-        return Err("an anchor names a part of the field".to_owned());
+        return Err("part of the field has an anchor".to_owned());
     }
     if mapping.entries().len() == 1 {
-        return Err("nothing would be left around it".to_owned());
+        return Err("its mapping would be left empty".to_owned());
     }
     let bytes = match &mapping.content {
         Content::Mapping { in_braces: true, .. } => in_braces(text, key, value)?,
@@ -66,13 +66,13 @@ fn whole_lines(text: &str, mapping: &Node, key: &Node, value: &Node) -> Result<R
     let start = text[..key.bytes.start].rfind('\n').map_or(0, |at| at + 1);
     if !text[start..key.bytes.start].trim().is_empty() {
         // `- spec: …` or `? …`: the line has something else on it, too.
-        return Err("something else is in the line of the field".to_owned());
+        return Err("the line of the field contains something else".to_owned());
     }
     let end = value.bytes.end.max(key.bytes.end);
     let rest = text[end..].find('\n').map_or(text.len(), |at| end + at + 1);
     let tail = text[end..rest].trim();
     if !(tail.is_empty() || tail.starts_with('#') || tail == ":") {
-        return Err("something else is in the last line of the field".to_owned());
+        return Err("the last line of the field contains something else".to_owned());
     }
     // At the end of a file without a last line break, the one before goes instead.
     let is_last = mapping.entries().last().is_some_and(|(last, _)| last.bytes == key.bytes);
@@ -105,7 +105,7 @@ fn in_braces(text: &str, key: &Node, value: &Node) -> Result<Range<usize>, Strin
     }
     let before = text[..start].trim_end();
     if !before.ends_with(',') {
-        return Err("the comma before the field is not where it is looked for".to_owned());
+        return Err("the comma before the field was not found".to_owned());
     }
     start = before.len() - 1;
     Ok(start..end)
@@ -116,9 +116,9 @@ fn insert(text: &str, place: &Place<'_>, account: &str) -> Result<Edit, String> 
     if let Some((_, value)) = place.entry {
         return fill(value, account);
     }
-    let Some(mapping) = place.mapping else { return Err("there is no spec to put the field into".to_owned()) };
+    let Some(mapping) = place.mapping else { return Err("there is no spec to add the field to".to_owned()) };
     let Some((key, value)) = place.namespace.or_else(|| mapping.entries().first()) else {
-        return Err("there is nothing in the spec to put the field beside".to_owned());
+        return Err("the spec is empty, so the field has no neighbour to be added after".to_owned());
     };
     let name = crate::yaml::scalar(account);
     if let Content::Mapping { in_braces: true, .. } = &mapping.content {
@@ -131,7 +131,7 @@ fn insert(text: &str, place: &Place<'_>, account: &str) -> Result<Edit, String> 
         return Ok(Edit { bytes: value.bytes.end..value.bytes.end, text: field });
     }
     if !matches!(value.content, Content::Scalar(_)) || text[value.bytes.clone()].contains('\n') {
-        return Err("the namespace is not written in one line".to_owned());
+        return Err("the namespace spans several lines".to_owned());
     }
     let line = text[..key.bytes.start].rfind('\n').map_or(0, |at| at + 1);
     let indent = " ".repeat(text[line..key.bytes.start].chars().count());
@@ -150,7 +150,7 @@ fn fill(value: &Node, account: &str) -> Result<Edit, String> {
         Some(name) if name.text().is_some() && !name.bytes.is_empty() => {
             Ok(Edit { bytes: name.bytes.clone(), text: serde_json::Value::from(account).to_string() })
         }
-        _ => Err("the field is there without a name: write the name into it".to_owned()),
+        _ => Err("the field exists without a name: add the name by hand".to_owned()),
     }
 }
 
@@ -238,10 +238,13 @@ mod tests {
     #[test]
     fn what_cannot_be_done_safely_is_refused() {
         for (spec, reason) in [
-            ("spec: &s\n  namespace: ns\n  serviceAccount: {name: sa}\nother: *s\n", "an anchor names its spec"),
-            ("spec:\n  namespace: ns\n  serviceAccount: &a {name: sa}\nother: *a\n", "an anchor names a part"),
-            ("spec:\n  serviceAccount: {name: sa}\n", "nothing would be left"),
-            ("base: &b {a: 1}\nspec:\n  <<: *b\n  serviceAccount: {name: sa}\n", "takes in what an anchor names"),
+            ("spec: &s\n  namespace: ns\n  serviceAccount: {name: sa}\nother: *s\n", "its spec has an anchor"),
+            ("spec:\n  namespace: ns\n  serviceAccount: &a {name: sa}\nother: *a\n", "part of the field has an anchor"),
+            ("spec:\n  serviceAccount: {name: sa}\n", "its mapping would be left empty"),
+            (
+                "base: &b {a: 1}\nspec:\n  <<: *b\n  serviceAccount: {name: sa}\n",
+                "merges an alias of something defined elsewhere",
+            ),
         ] {
             let error = changed(&format!("{HEAD}{spec}"), Change::Remove).unwrap_err();
             assert!(error.contains(reason), "{spec}: {error}");

@@ -58,14 +58,14 @@ pub fn all(document: &Node) -> Vec<Written<'_>> {
 fn collect<'n>(node: &'n Node, above: Option<&str>, found: &mut Vec<Written<'n>>) {
     let text = |key: &str| node.get(key).and_then(Node::text).unwrap_or_default();
     let reason =
-        if node.is_anchored { Some("an anchor names it, so what is changed here changes elsewhere") } else { above };
+        if node.is_anchored { Some("it has an anchor, so changing it here would change it elsewhere") } else { above };
     let kind = text("kind");
     if kind == "ClusterExtension" && text("apiVersion").starts_with(GROUP) {
         found.push(written(node, reason));
     } else if kind.ends_with("List") {
         let items = node.get("items");
         let reason =
-            items.filter(|items| items.is_anchored).map_or(reason, |_| Some("an anchor names the list it is in"));
+            items.filter(|items| items.is_anchored).map_or(reason, |_| Some("the list it is in has an anchor"));
         for item in items.into_iter().flat_map(Node::items) {
             // The API server leaves the kind out of the items of a typed list.
             if kind == "ClusterExtensionList" && item.get("kind").is_none() {
@@ -97,8 +97,9 @@ fn written<'n>(node: &'n Node, untouchable: Option<&str>) -> Written<'n> {
     let path = [spec, mapping];
     let anchored = path.into_iter().flatten().any(|node| node.is_anchored);
     let reason = untouchable.map(str::to_owned);
-    let reason = reason
-        .or_else(|| anchored.then(|| "an anchor names its spec, so what is changed here changes elsewhere".to_owned()));
+    let reason = reason.or_else(|| {
+        anchored.then(|| "its spec has an anchor, so changing it here would change it elsewhere".to_owned())
+    });
     Written {
         name: node.at(&["metadata", "name"]).and_then(Node::text).unwrap_or("?").to_owned(),
         version,
@@ -110,10 +111,10 @@ fn written<'n>(node: &'n Node, untouchable: Option<&str>) -> Written<'n> {
     }
 }
 
-/// A spec that is, or takes in, what an anchor elsewhere names cannot be read here.
+/// A spec that is an alias, or merges one, cannot be edited here.
 fn borrowed(spec: Option<&Node>, mapping: Option<&Node>) -> Option<String> {
     let is_alias = |node: Option<&Node>| node.is_some_and(|node| matches!(node.content, Content::Alias));
     let merges = |node: Option<&Node>| node.is_some_and(|node| node.get("<<").is_some());
     let borrows = is_alias(spec) || is_alias(mapping) || merges(spec) || merges(mapping);
-    borrows.then(|| "its spec takes in what an anchor names elsewhere".to_owned())
+    borrows.then(|| "its spec is or merges an alias of something defined elsewhere".to_owned())
 }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::check::input::Inputs;
 use crate::documents::{self, FileError};
+use crate::input::Inputs;
 
 /// A file that may hold ClusterExtensions.
 #[derive(Debug)]

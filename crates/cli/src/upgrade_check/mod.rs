@@ -1,6 +1,6 @@
-//! `upgrade-check`: which ClusterExtensions are in the way of another release of OLM v1, and how to change them.
+//! `upgrade-check`: which ClusterExtensions block a move to another release of OLM v1, and how to change them.
 //!
-//! The way: [`files`] or a cluster → documents → [`extension::Written`] → [`verdict`]s → report, and with `--fix` →
+//! Data flow: [`files`] or a cluster → documents → [`extension::Written`] → [`verdict`]s → report, and with `--fix` →
 //! [`edit`]s → [`replace`]d files.
 
 pub mod edit;

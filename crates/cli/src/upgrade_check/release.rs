@@ -1,4 +1,4 @@
-//! What a release of OLM v1 makes of `spec.serviceAccount` (specification 4.1): as it shipped, or as its own definition says.
+//! What a release of OLM v1 makes of `spec.serviceAccount`: as it shipped, or as its own definition says.
 
 use std::fmt;
 use std::path::Path;
@@ -68,8 +68,8 @@ impl FromStr for Release {
         let phase = if text == "tech-preview" { Some(Phase::Optional) } else { shipped(text) };
         let phase = phase.ok_or_else(|| {
             format!(
-                "not a release that is known: {}, or tech-preview as it was designed. Check against the definition that the \
-                 release brings: --to-crd FILE",
+                "unknown release; known are {}, and tech-preview as it was designed. For any other, use the definition that the \
+                 release contains: --to-crd FILE",
                 known_releases()
             )
         })?;

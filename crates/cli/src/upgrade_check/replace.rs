@@ -11,25 +11,22 @@ use crate::documents::FileError;
 pub fn replace(path: &Path, before: &[u8], after: &[u8], root: &Path) -> Result<(), FileError> {
     let fail = |error: std::io::Error| FileError::new(path, error);
     if !path.is_file() {
-        return Err(FileError::new(path, "is no file of its own: unpack it to change it"));
+        return Err(FileError::new(path, "is inside an archive: unpack it to change it"));
     }
     let real = path.canonicalize().map_err(fail)?;
     let root = root.canonicalize().map_err(fail)?;
     let inside = if root.is_dir() { &root } else { root.parent().unwrap_or(&root) };
     if !real.starts_with(inside) {
         let reason =
-            format!("leads to {}, outside of what was named: name that file itself to change it", real.display());
+            format!("links to {}, outside of the given paths: pass that file itself to change it", real.display());
         return Err(FileError::new(path, reason));
     }
     if fs::read(&real).map_err(fail)? != before {
-        return Err(FileError::new(
-            path,
-            "was changed by somebody else in the meantime: nothing was written, run it again",
-        ));
+        return Err(FileError::new(path, "was modified in the meantime: nothing was written, run the command again"));
     }
     let permissions = fs::metadata(&real).map_err(fail)?.permissions();
     if permissions.readonly() {
-        return Err(FileError::new(path, "may not be written"));
+        return Err(FileError::new(path, "is read-only"));
     }
     let directory = real.parent().unwrap_or(inside);
     let mut file = tempfile::Builder::new().prefix(".operator-bounds-").tempfile_in(directory).map_err(fail)?;

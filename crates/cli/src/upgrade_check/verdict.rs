@@ -7,11 +7,11 @@ use serde::Serialize;
 use super::extension::Written;
 use super::release::Release;
 
-/// What is said of an extension.
+/// The finding for one extension.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
-    /// Whether it is in the way.
+    /// Whether it blocks the move.
     pub blocks: bool,
     /// Why, or what changes for it.
     pub why: String,
@@ -31,7 +31,7 @@ pub enum Change {
     Insert,
 }
 
-/// Judges an extension for the release that comes, knowing the one that is there where somebody said so.
+/// Judges an extension for the target release; the current release refines the verdict if it is known.
 #[must_use]
 pub fn of(extension: &Written<'_>, from: Option<&Release>, to: &Release) -> Option<Verdict> {
     let is_set = extension.place.entry.is_some();

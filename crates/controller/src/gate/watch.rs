@@ -11,9 +11,9 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::PartialObjectMeta;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher as watch_objects};
 use kube::{Api, Client, Resource};
+use kube_runtime::WatchStreamExt;
+use kube_runtime::watcher::{self, Event, watcher as watch_objects};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;

@@ -55,7 +55,7 @@ impl Labels {
     fn check_media_type(&self) -> Result<(), String> {
         match self.media_type.as_deref() {
             None | Some("registry+v1") => Ok(()),
-            Some(other) => Err(format!("its type is {other}, and only registry+v1 is read")),
+            Some(other) => Err(format!("its type is {other}, and only registry+v1 is supported")),
         }
     }
 }
@@ -95,7 +95,7 @@ impl Directories {
         // OLM v1 looks nowhere else.
         if manifests != "manifests" && tree.has("manifests") {
             return Err(format!(
-                "the manifests are said to be in `{manifests}`, and there is a directory `manifests` too"
+                "the manifests are declared to be in `{manifests}`, but there is also a directory `manifests`"
             ));
         }
         Ok(Directories { manifests, metadata })
@@ -111,7 +111,7 @@ impl Directories {
         if files.iter().any(|(path, _)| path.starts_with("manifests/")) {
             Ok(files)
         } else {
-            Err(format!("there is nothing in `{}`: this is no bundle of an operator", self.manifests))
+            Err(format!("`{}` is empty: not an operator bundle", self.manifests))
         }
     }
 }
@@ -171,12 +171,14 @@ mod tests {
     #[test]
     fn another_directory_beside_the_usual_one_is_refused() {
         let said = tree(&[("metadata/annotations.yaml", SAYS_DEPLOY), ("manifests/csv.yaml", "")]);
-        assert!(manifests_of(&labels(), &said).unwrap_err().ends_with("there is a directory `manifests` too"));
+        assert!(manifests_of(&labels(), &said).unwrap_err().ends_with("there is also a directory `manifests`"));
     }
 
     #[test]
     fn a_directory_outside_the_image_or_the_whole_image_is_refused() {
-        assert!(manifests_of(&manifests_label("../x"), &tree(&[])).unwrap_err().contains("leads out of the image"));
+        assert!(
+            manifests_of(&manifests_label("../x"), &tree(&[])).unwrap_err().contains("points outside of the image")
+        );
         assert!(manifests_of(&manifests_label("/"), &tree(&[])).unwrap_err().contains("is the whole image"));
     }
 
@@ -184,7 +186,7 @@ mod tests {
     fn only_registry_v1_is_read() {
         let error =
             manifests_of(&Labels { media_type: Some("plain+v0".to_owned()), ..labels() }, &tree(&[])).unwrap_err();
-        assert_eq!(error, "its type is plain+v0, and only registry+v1 is read");
+        assert_eq!(error, "its type is plain+v0, and only registry+v1 is supported");
     }
 
     #[test]
@@ -206,6 +208,6 @@ mod tests {
     fn an_image_without_manifests_is_no_bundle() {
         let mut image = tree(&[("bin/sh", "")]);
         let error = Directories::find(&labels(), &image).unwrap().files(&mut image).unwrap_err();
-        assert_eq!(error, "there is nothing in `manifests`: this is no bundle of an operator");
+        assert_eq!(error, "`manifests` is empty: not an operator bundle");
     }
 }

@@ -61,8 +61,10 @@ pub(crate) fn read(bytes: &[u8], compression: Compression, budget: &mut Budget) 
     let limit = budget.bytes;
     let metered = Metered { source, left: &mut budget.bytes };
     read_archive(metered, &mut budget.entries).map_err(|error| match error.kind() {
-        ErrorKind::FileTooLarge => format!("unpacked it has more than {limit} bytes, which no bundle has"),
-        ErrorKind::QuotaExceeded => "it has more files than any bundle".to_owned(),
+        ErrorKind::FileTooLarge => {
+            format!("it has more than {limit} bytes when unpacked, which is too large for a bundle")
+        }
+        ErrorKind::QuotaExceeded => "it has too many files for a bundle".to_owned(),
         ErrorKind::InvalidFilename => error.to_string(),
         _ => format!("a layer cannot be unpacked: {error}"),
     })
@@ -130,11 +132,11 @@ pub(crate) fn normal(path: &[u8]) -> io::Result<Option<String>> {
     };
     let Ok(text) = str::from_utf8(path) else { return refuse("is not UTF-8") };
     if text.contains(['\0', '\\']) {
-        return refuse("has a character that not every system takes for part of a name");
+        return refuse("contains a character that is not portable in file names");
     }
     let parts: Vec<_> = text.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if parts.contains(&"..") {
-        return refuse("leads out of the image");
+        return refuse("points outside of the image");
     }
     Ok(Some(parts.join("/")).filter(|path| !path.is_empty()))
 }
@@ -218,7 +220,7 @@ pub(crate) mod tests {
     fn an_entry_that_leaves_the_image_is_refused() {
         for path in ["../evil.yaml", "/../evil.yaml", "manifests/../../evil.yaml", "manifests/..", "../.wh.evil.yaml"] {
             let error = unpacked(&[(path, FILE, b"x")]).unwrap_err();
-            assert_eq!(error, format!("`{path}` leads out of the image"));
+            assert_eq!(error, format!("`{path}` points outside of the image"));
         }
     }
 
@@ -232,7 +234,7 @@ pub(crate) mod tests {
 
     #[test]
     fn names_that_systems_read_differently_are_refused() {
-        assert!(unpacked(&[("manifests\\a.yaml", FILE, b"x")]).unwrap_err().contains("not every system"));
+        assert!(unpacked(&[("manifests\\a.yaml", FILE, b"x")]).unwrap_err().contains("not portable"));
     }
 
     #[test]
@@ -241,7 +243,7 @@ pub(crate) mod tests {
         assert!(bomb.len() < 100_000);
         let mut budget = Budget { bytes: 2 << 20, ..Budget::default() };
         let error = read(&bomb, Compression::Gzip, &mut budget).unwrap_err();
-        assert_eq!(error, "unpacked it has more than 2097152 bytes, which no bundle has");
+        assert_eq!(error, "it has more than 2097152 bytes when unpacked, which is too large for a bundle");
     }
 
     #[test]
@@ -274,7 +276,7 @@ pub(crate) mod tests {
     fn too_many_entries_are_refused() {
         let mut budget = Budget { entries: 2, ..Budget::default() };
         let layer = archive(&[("a", FILE, b""), ("b", FILE, b""), ("c", FILE, b"")]);
-        assert_eq!(read(&layer, Compression::None, &mut budget).unwrap_err(), "it has more files than any bundle");
+        assert_eq!(read(&layer, Compression::None, &mut budget).unwrap_err(), "it has too many files for a bundle");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! OLM bundle images (registry+v1): the manifests of an operator, and what is said about them.
+//! OLM bundle images (registry+v1): the manifests of an operator and their annotations.
 //!
 //! A bundle is judged before OLM reads it, so it must not look different to OLM. Whatever OLM v0, OLM v1 or the kubelet
 //! might read in another way is refused and not guessed at: links, entries that leave the image, platforms that differ,
@@ -51,7 +51,7 @@ pub async fn pull(name: &str, options: &Options) -> Result<Vec<File>, Error> {
     };
     let platforms: Vec<_> = index.manifests.iter().filter(|entry| is_platform(entry)).collect();
     if platforms.len() > PLATFORMS {
-        return Err(refused(format!("{} platforms, and at most {PLATFORMS} are read", platforms.len())));
+        return Err(refused(format!("{} platforms, but at most {PLATFORMS} are supported", platforms.len())));
     }
     let mut found: Option<Vec<File>> = None;
     for entry in platforms {
@@ -60,7 +60,7 @@ pub async fn pull(name: &str, options: &Options) -> Result<Vec<File>, Error> {
         // Which one OLM takes depends on the node that it runs on.
         if found.as_ref().is_some_and(|others| *others != files) {
             return Err(refused(
-                "its platforms do not have the same files, so nobody can say which OLM will take".to_owned(),
+                "its platforms have different files, so it cannot be determined which ones OLM will use".to_owned(),
             ));
         }
         found = Some(files);
@@ -102,7 +102,7 @@ async fn image(session: &Session, index: &Reference, entry: &ImageIndexEntry) ->
 async fn files(session: &Session, image: &OciImageManifest) -> Result<Vec<File>, Error> {
     let refused = |reason: String| Error::Bundle { reference: session.reference().whole(), reason };
     if image.layers.len() > LAYERS {
-        return Err(refused(format!("{} layers, and at most {LAYERS} are read", image.layers.len())));
+        return Err(refused(format!("{} layers, but at most {LAYERS} are supported", image.layers.len())));
     }
     let layers = image.layers.iter().map(|layer| Ok((layer, compression(layer)?)));
     let layers = layers.collect::<Result<Vec<_>, String>>().map_err(refused)?;
@@ -122,6 +122,6 @@ fn compression(layer: &OciDescriptor) -> Result<Compression, String> {
     match layer.media_type.as_str() {
         IMAGE_LAYER_GZIP_MEDIA_TYPE | IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE => Ok(Compression::Gzip),
         IMAGE_LAYER_MEDIA_TYPE | IMAGE_DOCKER_LAYER_TAR_MEDIA_TYPE => Ok(Compression::None),
-        other => Err(format!("a layer of type {other}, and only tar and tar+gzip are read")),
+        other => Err(format!("a layer of type {other}, but only tar and tar+gzip are supported")),
     }
 }

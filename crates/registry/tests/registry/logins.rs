@@ -45,7 +45,7 @@ fn with_a_wrong_password_it_says_whose_it_was_and_where_it_came_from() {
     let address = registry.address();
     let config = docker.path().join("config.json");
     let expected = format!(
-        "error: registry {address} does not let us in: we came as `publisher`, from {}. Log in with `docker login {address}`\n",
+        "error: authentication failed at registry {address}: logged in as `publisher`, from {}. Log in with `docker login {address}`\n",
         config.display()
     );
     assert_eq!(error, expected);
@@ -66,9 +66,9 @@ fn without_a_login_it_says_that_there_is_none() {
         run(push).unwrap_err()
     };
     let error = push(None);
-    assert!(error.contains("we came without a login, as there is no /nonexistent/config.json"), "{error}");
+    assert!(error.contains("no login was used because there is no /nonexistent/config.json"), "{error}");
     let error = push(Some(docker.path()));
-    assert!(error.contains("we came without a login, as ") && error.contains("config.json has none for it"), "{error}");
+    assert!(error.contains("no login was used because ") && error.contains("config.json has none for it"), "{error}");
 }
 
 #[tokio::test]

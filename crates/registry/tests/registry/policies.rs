@@ -16,7 +16,7 @@ annotations:
 
 /// An annotated module of about that many bytes. Another seed makes another module.
 pub(crate) fn policy(size: usize, seed: u8) -> Vec<u8> {
-    annotate::annotate(&module(size, seed), &annotate::Metadata::from_yaml(METADATA).unwrap()).unwrap()
+    policy_module::annotate(&module(size, seed), &policy_module::Metadata::from_yaml(METADATA).unwrap()).unwrap()
 }
 
 /// The same without metadata: a custom section with noise, and nothing else.

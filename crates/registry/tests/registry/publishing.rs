@@ -84,7 +84,7 @@ async fn a_tag_that_must_not_move_stays_where_it_is() {
     let first = registry::push(&policy(1000, 1), &name, &options()).await.unwrap();
     let keeping = registry::Options { no_overwrite: true, ..options() };
     let error = registry::push(&policy(1000, 2), &name, &keeping).await.unwrap_err().to_string();
-    assert!(error.contains(&format!("is there already, with digest {}", first.digest)), "{error}");
+    assert!(error.contains(&format!("already exists with digest {}", first.digest)), "{error}");
     assert_eq!(registry.stored("policies/test").1.len(), 1);
     let again = registry::push(&policy(1000, 1), &name, &keeping).await.unwrap();
     assert_eq!(again, first);
@@ -171,7 +171,7 @@ fn what_is_not_an_annotated_policy_is_refused_before_anything_is_uploaded() {
     for (content, words) in [
         (module(1000, 1), "without Kubewarden's metadata: annotate it first"),
         (b"#!/bin/sh".to_vec(), "not a wasm module: the header of a version 1 module is missing"),
-        (policy(1000, 1)[..700].to_vec(), "not a wasm module: it ends too early"),
+        (policy(1000, 1)[..700].to_vec(), "not a wasm module: unexpected end"),
         (Vec::new(), "not a wasm module"),
     ] {
         let saved = Saved::new(&content);
@@ -190,5 +190,5 @@ fn a_digest_cannot_be_pushed_to() {
     let saved = Saved::new(&policy(1000, 1));
     let mut push = program(None);
     push.arg("push").arg(saved.path()).arg(registry.name(&format!("policies/test@sha256:{}", "a".repeat(64))));
-    assert!(run(push).unwrap_err().contains("cannot be chosen: give a tag"));
+    assert!(run(push).unwrap_err().contains("cannot be chosen: use a tag"));
 }
