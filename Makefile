@@ -4,20 +4,23 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 CLI := target/debug/operator-bounds
+WEBHOOK := target/debug/test-webhook
 # Always for the whole workspace: what packages share, the wasm engine above all, is then built once and not once for each
 # selection of packages.
 BUILD := cargo build --locked --workspace
 CORPUS ?= $(wildcard ../shared/corpus)
 ORACLE := tests/oracle/oracle
+# Says what was left out, so that CI notices.
+NOT_RUN := tests/parts/not-run.sh
 SOURCES := $(shell find src crates policy-metadata/metadata.yml Cargo.toml Cargo.lock -type f -not -path '*/target/*' 2>/dev/null)
 
 # What `make help` shows together; a target of no group comes last.
 define HELP_GROUPS
-Try it: run controller-demo man
+Try it: run man
 Test, no cluster needed: test scenario-tests oracle-tests html-tests ci-scripts-tests registry-tests
-Test on a real API server: e2e live-tests webhook-tests cluster-tests controller-tests derive-tests
+Test on a real API server: e2e e2e-all e2e-policy-server e2e-webhook e2e-differential olm-tests live-tests webhook-tests cluster-tests controller-tests derive-tests
 Work with a real API server: cluster cluster-stop
-While writing code: fmt lint bench controller-bench release-check clean
+While writing code: fmt lint bench controller-bench bench-policy-server release-check clean
 Build and publish the policy: policy.wasm annotated-policy.wasm push reproducible
 endef
 export HELP_GROUPS
@@ -39,8 +42,8 @@ run: $(CLI) ## See a real operator refused, explained, its RBAC derived and gran
 	@examples/etcd/run.sh "$(CURDIR)/$(CLI)"
 
 .PHONY: test
-test: toolchain lint unit-tests oracle-tests ## Everything that proves the policy: lints, unit, scenario, recording, corpus and oracle tests
-	@$(E2E_TOOLS) || echo "NOT RUN: make e2e (the policy behind a real API server) cannot run here: it needs Go 1.26 and kubectl."
+test: toolchain lint unit-tests oracle-tests ## Everything that proves the policy: lints, unit, scenario (by kwctl too), recording, corpus and oracle tests
+	@$(E2E_TOOLS) || $(NOT_RUN) "make e2e (the policy behind a real API server) cannot run here: it needs Go 1.26 and kubectl."
 
 .PHONY: unit-tests
 unit-tests: toolchain
@@ -58,7 +61,7 @@ oracle-tests: $(CLI) ## Compare coverage with Kubernetes' own Go code (needs Go)
 	  (cd tests/oracle && go vet ./... && go test ./... && go build -o oracle .) && \
 	  $(ORACLE) compare --binary $(CLI) --pairs 20000 $(if $(CORPUS),--corpus $(CORPUS)); \
 	else \
-	  echo "NOT RUN: Go is not on PATH, so coverage was not compared with Kubernetes' own code. Install Go 1.26."; \
+	  $(NOT_RUN) "Go is not on PATH, so coverage was not compared with Kubernetes' own code. Install Go 1.26."; \
 	fi
 
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
@@ -68,7 +71,7 @@ html-tests: $(CLI) ## The page of `check --output html` in a real browser (needs
 	@if [ -n "$(CHROMIUM)" ] && command -v node >/dev/null; then \
 	  OPERATOR_BOUNDS=$(CURDIR)/$(CLI) CHROMIUM=$(CHROMIUM) node --test tests/html/; \
 	else \
-	  echo "NOT RUN: Chromium and Node are needed to try the page in a browser (apt-get install chromium nodejs)."; \
+	  $(NOT_RUN) "Chromium and Node are needed to try the page in a browser (apt-get install chromium nodejs)."; \
 	fi
 
 CLUSTER ?= $(CURDIR)/.cache/cluster
@@ -87,7 +90,7 @@ cluster-tests: ## The manifests of policy-metadata/ on a real API server (needs 
 	@if command -v go >/dev/null && command -v kubectl >/dev/null; then \
 	  (cd tests/cluster && CGO_ENABLED=0 go vet -trimpath ./plane ./expressions && go test ./plane) && tests/cluster/smoke.sh; \
 	else \
-	  echo "NOT RUN: Go and kubectl are needed to try the manifests on a real API server."; \
+	  $(NOT_RUN) "Go and kubectl are needed to try the manifests on a real API server."; \
 	fi
 
 .PHONY: registry-tests
@@ -111,7 +114,7 @@ live-tests: toolchain ## Commands with --kubeconfig, and their look-ups, on a re
 	@if command -v go >/dev/null; then \
 	  cargo test --locked --workspace --test live -- --include-ignored; \
 	else \
-	  echo "NOT RUN: Go 1.26 is needed to try the command line on a real API server (https://go.dev/dl)."; \
+	  $(NOT_RUN) "Go 1.26 is needed to try the command line on a real API server (https://go.dev/dl)."; \
 	fi
 
 .PHONY: webhook-tests
@@ -119,27 +122,20 @@ webhook-tests: toolchain ## The webhook that the end-to-end tests use, on a real
 	@if command -v go >/dev/null; then \
 	  cargo test --locked --workspace --test webhook -- --include-ignored; \
 	else \
-	  echo "NOT RUN: Go 1.26 is needed to try the webhook on a real API server (https://go.dev/dl)."; \
+	  $(NOT_RUN) "Go 1.26 is needed to try the webhook on a real API server (https://go.dev/dl)."; \
 	fi
-
-CONTROLLER := target/debug/operator-bounds-controller
 
 .PHONY: controller-tests
-controller-tests: toolchain ## The controller on a real API server, as a process with its own RBAC (needs Go)
+controller-tests: $(CLI) ## The companion on a real API server, with its own rights, and beside the real OLM (needs Go)
 	@if command -v go >/dev/null; then \
-	  CONTROLLER_TESTS=1 cargo test --locked --workspace --test e2e -- --test-threads 6; \
+	  CONTROLLER_TESTS=1 cargo test --locked --workspace --test companion; \
 	else \
-	  echo "NOT RUN: Go is not on PATH, and the control plane is built with it. THE CONTROLLER WAS NOT TESTED. Install Go 1.26."; \
+	  $(NOT_RUN) "Go is not on PATH, and the control plane is built with it: the companion was not tested. Install Go 1.26."; \
 	fi
 
-.PHONY: controller-demo
-controller-demo: $(CLI) ## See the controller hold a real operator back, and let it go on when the right is granted (needs Go and kubectl)
-	$(BUILD) -q --bin operator-bounds-controller
-	@examples/controller/run.sh "$(CURDIR)/$(CLI)" "$(CURDIR)/$(CONTROLLER)"
-
 .PHONY: controller-bench
-controller-bench: toolchain ## Print what the controller takes for 1,000 groups and 10,000 RBAC objects; asserts nothing (needs Go)
-	cargo bench --locked -p operator-bounds-controller --bench scale
+controller-bench: $(CLI) ## Print what the gate takes for 1,000 groups, 10,000 RBAC objects and 20,000 copies; asserts nothing (needs Go)
+	CONTROLLER_TESTS=1 cargo test --locked --workspace --test companion -- "bench: scale"
 
 .PHONY: derive-tests
 derive-tests: ## derive proven minimal: real operators on a real API server (needs Go and the corpus)
@@ -147,7 +143,7 @@ derive-tests: ## derive proven minimal: real operators on a real API server (nee
 	  echo "==> 25 operators with exactly what derive prints, and without each single permission of it"; \
 	  cargo test --locked --workspace --test derive_live -- --ignored --nocapture; \
 	else \
-	  echo "NOT RUN: Go, kubectl and the corpus of real operators (CORPUS=…) are needed to prove that derive is minimal."; \
+	  $(NOT_RUN) "Go, kubectl and the corpus of real operators (CORPUS=…) are needed to prove that derive is minimal."; \
 	fi
 
 .PHONY: ci-scripts-tests
@@ -163,14 +159,56 @@ man: $(CLI) ## Manual pages, into target/man
 E2E_TOOLS := command -v go >/dev/null && command -v kubectl >/dev/null
 
 .PHONY: e2e
-e2e: toolchain ## The policy behind a real API server: scenarios, live cases, the server's own judgement (needs Go and kubectl)
-	@if $(E2E_TOOLS); then \
-	  echo "==> end to end: every scenario on a real API server, what only a live one shows, and its own judgement"; \
-	  $(BUILD) --bin e2e --bin test-webhook && target/debug/e2e target/debug/test-webhook $(E2E); \
+e2e: toolchain e2e-policy-server e2e-differential olm-tests ## What fits in CI: the policy in the real policy-server before a real API server, and beside the real OLM (needs Go and kubectl)
+
+.PHONY: e2e-all
+e2e-all: toolchain ## The same with every real operator, and with the test webhook in place of policy-server too
+	@$(MAKE) --no-print-directory e2e OLM=--all
+	@$(MAKE) --no-print-directory e2e-webhook
+
+# Both kinds of webhook run the same scenarios and live cases.
+.PHONY: e2e-policy-server
+e2e-policy-server: toolchain ## Every scenario and the live cases through the real policy-server
+	@if ! $(E2E_TOOLS); then \
+	  $(NOT_RUN) "nothing was tried on a real API server: no scenario was replayed, no live case run. Install Go 1.26 (https://go.dev/dl) and kubectl (https://kubernetes.io/docs/tasks/tools)."; \
+	elif ! tests/parts/find.sh policy-server >/dev/null; then \
+	  $(NOT_RUN) "there is no policy-server: scenarios and live cases run with the test webhook in its place."; \
+	  $(MAKE) --no-print-directory e2e-webhook; \
 	else \
-	  echo "NOT RUN: nothing was tried on a real API server: no scenario was replayed, no live case run, no operator compared."; \
-	  echo "         Install Go 1.26 (https://go.dev/dl) and kubectl (https://kubernetes.io/docs/tasks/tools), then run make e2e."; \
+	  echo "==> end to end: every scenario on a real API server, through the real policy-server, and what only a live one shows"; \
+	  $(BUILD) --bin e2e --bin test-webhook && \
+	  target/debug/e2e $(WEBHOOK) scenarios --policy-server $(E2E) && target/debug/e2e $(WEBHOOK) live --policy-server $(E2E); \
 	fi
+
+.PHONY: e2e-webhook
+e2e-webhook: toolchain ## The same through the test webhook
+	$(BUILD) --bin e2e --bin test-webhook
+	target/debug/e2e $(WEBHOOK) scenarios $(E2E)
+	target/debug/e2e $(WEBHOOK) live $(E2E)
+
+.PHONY: e2e-differential
+e2e-differential: toolchain ## Real operators' RBAC, judged by the API server itself and by the policy
+	@if $(E2E_TOOLS); then \
+	  $(BUILD) --bin e2e --bin test-webhook && target/debug/e2e $(WEBHOOK) differential; \
+	else \
+	  $(NOT_RUN) "no operator was compared with the API server's own judgement: Go and kubectl are needed."; \
+	fi
+
+.PHONY: olm-tests
+olm-tests: toolchain ## The real OLM, v0 and v1, beside the policy in the real policy-server (needs Go; OLM=--all: every real operator)
+	@if command -v go >/dev/null; then \
+	  $(BUILD) --bin beside-olm --bin operator-bounds && target/debug/beside-olm $(CLI) $(OLM); \
+	else \
+	  $(NOT_RUN) "nothing was tried beside the real OLM: Go is not on PATH, and the control plane is built with it."; \
+	fi
+
+.PHONY: olm-writes
+olm-writes: ## The same, and docs/olm-writes.md: what OLM wrote meanwhile
+	@$(MAKE) --no-print-directory olm-tests OLM="$(OLM) --writes=docs/olm-writes.md"
+
+.PHONY: bench-policy-server
+bench-policy-server: toolchain ## Measures the policy in the real policy-server, and writes docs/performance.md's table; asserts nothing
+	@$(BUILD) --bin e2e --bin test-webhook && target/debug/e2e $(WEBHOOK) measure
 
 .PHONY: lint
 lint: toolchain release-check ## rustfmt, clippy, cargo deny (when installed)
@@ -178,7 +216,7 @@ lint: toolchain release-check ## rustfmt, clippy, cargo deny (when installed)
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	@if command -v cargo-deny >/dev/null; then cargo deny --log-level error check bans licenses sources; \
-	else echo "NOT RUN: cargo-deny is not installed (cargo install --locked cargo-deny)"; fi
+	else $(NOT_RUN) "cargo-deny is not installed (cargo install --locked cargo-deny)"; fi
 
 .PHONY: fmt
 fmt: ## Format everything

@@ -45,8 +45,7 @@ impl Cluster for Host {
             kind: kind.to_owned(),
             name: get.name.to_owned(),
             namespace: get.namespace.map(str::to_owned),
-            // A role that lost a rule, or an account that was deleted, five seconds ago must not admit anything.
-            disable_cache: true,
+            disable_cache: !get.resource.may_be_cached(),
             field_masks: Some(masks(get.resource)),
         };
         match call("get_resource", &request, get) {

@@ -118,6 +118,6 @@ YAML
   git add -A
   expect 0 "Passed" pre-commit run --all-files
 else
-  echo "NOT RUN: pre-commit is not installed (pip install pre-commit)"
+  "$(dirname "${BASH_SOURCE[0]}")/parts/not-run.sh" "pre-commit is not installed (pip install pre-commit)"
 fi
 echo "ci: all as it should be"

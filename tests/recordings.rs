@@ -545,22 +545,81 @@ fn olm_v1_is_bounded_object_by_object_and_its_bookkeeping_passes() {
     assert!(refused > 0 && wrong.is_empty(), "{} disagreements:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-#[test]
-fn recorded_releases_pass_but_for_the_one_with_hooks() {
-    let Some(directory) = shared("recordings", "OPERATOR_BOUNDS_RECORDINGS") else { return };
+/// The extension of a recorded release, with these rules for its synthetic user.
+fn extension_with(name: &str, rules: &Value) -> Vec<Value> {
+    let rbac = "rbac.authorization.k8s.io";
+    vec![
+        json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": name},
+            "spec": {"namespace": format!("ns-{name}")}}),
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}),
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": rbac, "kind": "User", "name": format!("olm:clusterextension:{name}")}]}),
+    ]
+}
+
+/// Judges the recorded releases, an install, an upgrade and one with hooks, with these rules for each extension.
+fn recorded_releases(directory: &Path, rules: &Value) -> Vec<Judged> {
     let wasm = Policy::embedded(Limits { seconds: None, ..Limits::default() }).unwrap();
+    let native = Policy::native().unwrap();
     let settings = raw(&json!({"clusterExtensions": {"bound": "synthetic"}}));
-    let cluster = cluster(std::iter::empty());
+    let cluster = cluster([extension_with("hello", rules), extension_with("hooky", rules)].concat().iter());
     let mut answers = Vec::new();
     for line in lines(&directory.join("v1-releases.jsonl.gz")) {
         let review: Review = serde_json::from_str(&line).unwrap();
-        answers.push(judge(&wasm, &review.request, &settings, &cluster));
+        let answer = judge(&wasm, &review.request, &settings, &cluster);
+        assert_eq!(answer.response, judge(&native, &review.request, &settings, &cluster).response);
+        answers.push(answer);
     }
-    let admitted: Vec<bool> = answers.iter().map(|answer| answer.response.accepted).collect();
-    assert_eq!(admitted, [true, true, false]);
+    answers
+}
+
+#[test]
+fn recorded_releases_are_refused_once_and_in_full() {
+    let Some(directory) = shared("recordings", "OPERATOR_BOUNDS_RECORDINGS") else { return };
+    let [install, upgrade, hooks] = &recorded_releases(&directory, &json!([]))[..] else { panic!("three releases") };
+    for (answer, bundle, own) in [(install, "hello.v1.0.0", ""), (upgrade, "hello.v1.1.0", "nodes")] {
+        assert_eq!(answer.response.code, Some(403), "{}", answer.message());
+        for words in [
+            &format!(
+                "Bundle {bundle} of ClusterExtension hello asks for more than User olm:clusterextension:hello allows"
+            ),
+            "resources: [configmaps, namespaces]  verbs: [get, list, watch]",
+            "apiGroups: [example.com]  resources: [\"*\"]  verbs: [get, list, update, watch]",
+            "resources: [clusterrolebindings, clusterroles]  verbs: [create]",
+            "in namespace ns-hello",
+            "apiGroups: [apps]  resources: [deployments]  verbs: [create]",
+            "kubectl annotate --overwrite clusterextension hello",
+            own,
+        ] {
+            assert!(answer.message().contains(words), "{words}: {}", answer.message());
+        }
+        assert!(!answer.message().contains("customresourcedefinitions"), "{}", answer.message());
+        assert_eq!(answer.exchanges.len(), 4, "the extension, two lists of bindings, the one role");
+    }
     for words in
         ["bundle hooky.v1.0.0, which brings Helm hooks: ClusterRoleBinding hooky-post-install", "hooky-pre-delete"]
     {
-        assert!(answers[2].message().contains(words), "{}", answers[2].message());
+        assert!(hooks.message().contains(words), "{}", hooks.message());
     }
+}
+
+#[test]
+fn recorded_releases_pass_with_what_they_need_but_for_the_one_with_hooks() {
+    let Some(directory) = shared("recordings", "OPERATOR_BOUNDS_RECORDINGS") else { return };
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["serviceaccounts", "configmaps"], "verbs": ["create"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create"]},
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles", "clusterrolebindings"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["configmaps", "namespaces"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["example.com"], "resources": ["*"], "verbs": ["get", "list", "watch", "update"]},
+    ]);
+    let answers = recorded_releases(&directory, &rules);
+    let admitted: Vec<bool> = answers.iter().map(|answer| answer.response.accepted).collect();
+    assert_eq!(admitted, [true, false, false]);
+    // The new version wants more, and only that is said.
+    let (said, left_out) = listed(answers[1].message());
+    assert_eq!(left_out, 0);
+    assert_eq!(said.values().map(Vec::len).sum::<usize>(), 1, "{}", answers[1].message());
+    assert!(answers[1].message().contains("resources: [nodes]  verbs: [get, list]"), "{}", answers[1].message());
 }

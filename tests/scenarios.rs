@@ -66,7 +66,7 @@ fn report() {
     );
     match &*KWCTL {
         Some(kwctl) => println!("scenarios: {} sessions replayed by {kwctl}", count(&RAN_BY_KWCTL)),
-        None => println!("NOT RUN: there is no kwctl, and no scenario was replayed by it"),
+        None => test_parts::not_run("there is no kwctl, and no scenario was replayed by it"),
     }
 }
 

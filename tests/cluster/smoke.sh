@@ -80,7 +80,7 @@ if [[ -e $metadata/olm-v1-webhook-configurations.yaml ]]; then
   echo "==> olm-v1-webhook-configurations.yaml"
   source "$here/smoke-webhook-configurations.sh"
 else
-  echo "NOT RUN: policy-metadata/olm-v1-webhook-configurations.yaml is not there"
+  "$here/../parts/not-run.sh" "policy-metadata/olm-v1-webhook-configurations.yaml is not there"
 fi
 
 echo "==> several at once, and the end"

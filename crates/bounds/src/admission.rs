@@ -125,7 +125,7 @@ impl<'a> AdmissionRequest<'a> {
             "DELETE" => Operation::Delete,
             "CONNECT" => Operation::Connect,
             "" => return wrong("operation", "is missing".to_owned()),
-            other => return wrong("operation", format!("{other:?} is none of CREATE, UPDATE, DELETE, CONNECT")),
+            other => return wrong("operation", format!("{other:?} is not one of CREATE, UPDATE, DELETE, CONNECT")),
         };
         Ok(AdmissionRequest {
             kind: written.kind,

@@ -19,6 +19,15 @@ pub struct Resource {
     pub masks: &'static [&'static str],
 }
 
+impl Resource {
+    /// Whether an answer may be a few seconds old. A role that lost a rule, or an account that was deleted, five seconds ago
+    /// must not admit anything; OLM itself is not upgraded that often.
+    #[must_use]
+    pub fn may_be_cached(self) -> bool {
+        self == EXTENSION_DEFINITION
+    }
+}
+
 /// Look up many objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct List<'q> {
@@ -67,6 +76,8 @@ pub struct LookupError(Box<Failed>);
 struct Failed {
     lookup: String,
     answer: String,
+    /// It was not asked at all: it would have been one too many.
+    is_over_limit: bool,
 }
 
 impl LookupError {
@@ -74,13 +85,27 @@ impl LookupError {
     #[must_use]
     #[inline(never)]
     pub fn new(lookup: &dyn fmt::Display, answer: impl Into<String>) -> Self {
-        LookupError(Box::new(Failed { lookup: lookup.to_string(), answer: answer.into() }))
+        LookupError(Box::new(Failed { lookup: lookup.to_string(), answer: answer.into(), is_over_limit: false }))
+    }
+
+    /// This look-up, or what came of it, is more than one verdict may cost.
+    #[must_use]
+    pub fn over_limit(lookup: &dyn fmt::Display, why: String) -> Self {
+        LookupError(Box::new(Failed { lookup: lookup.to_string(), answer: why, is_over_limit: true }))
+    }
+
+    /// Whether this would have cost too much: trying again does not help.
+    #[must_use]
+    pub fn is_over_limit(&self) -> bool {
+        self.0.is_over_limit
     }
 
     /// The same, with what it was for.
     #[must_use]
     pub fn because(&self, why: &str) -> Self {
-        LookupError::new(&self.lookup(), format!("{} ({why})", self.reason()))
+        let mut failed = self.0.clone();
+        failed.answer = format!("{} ({why})", self.reason());
+        LookupError(failed)
     }
 
     /// Which look-up, in words: `list of OperatorGroups`.
@@ -171,6 +196,10 @@ pub const CLUSTER_SERVICE_VERSIONS: Resource = Resource {
     kind: "ClusterServiceVersion",
     masks: &[
         "spec.apiservicedefinitions.owned.deploymentName",
+        "spec.apiservicedefinitions.owned.group",
+        "spec.apiservicedefinitions.owned.kind",
+        "spec.apiservicedefinitions.owned.name",
+        "spec.apiservicedefinitions.owned.version",
         "spec.customresourcedefinitions.owned.name",
         "spec.install.spec.clusterPermissions",
         "spec.install.spec.deployments.name",
@@ -229,6 +258,20 @@ pub const CLUSTER_EXTENSION_REVISIONS: Resource = Resource {
 /// CustomResourceDefinitions, by name: whether they exist, and with which operators they came.
 pub const CUSTOM_RESOURCE_DEFINITIONS: Resource =
     Resource { api_version: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition", masks: &["metadata.name"] };
+
+/// The CustomResourceDefinition of ClusterExtensions: what this cluster's OLM says of `spec.serviceAccount`, in `spec` or, in the
+/// later `v1alpha1`, in `spec.install`.
+pub const EXTENSION_DEFINITION: Resource = Resource {
+    api_version: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    masks: &[
+        "spec.versions.name",
+        "spec.versions.schema.openAPIV3Schema.properties.spec.properties.install.properties.serviceAccount",
+        "spec.versions.schema.openAPIV3Schema.properties.spec.properties.install.required",
+        "spec.versions.schema.openAPIV3Schema.properties.spec.properties.serviceAccount",
+        "spec.versions.schema.openAPIV3Schema.properties.spec.required",
+    ],
+};
 
 /// ConfigMaps, by name: unpacked bundles.
 pub const CONFIG_MAPS: Resource = Resource { api_version: "v1", kind: "ConfigMap", masks: &["binaryData", "data"] };

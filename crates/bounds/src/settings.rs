@@ -1,13 +1,9 @@
-//! The settings of a registration (specification 8).
-
-use std::fmt;
-
-use serde::de::{self, Deserializer, Visitor};
+//! The settings of a registration.
 
 use crate::read::glob;
 use crate::read::json;
 use crate::read::name::is_object_name;
-use crate::read::object::{FromJson, object};
+use crate::read::object::{Failed, FromJson, Value, object};
 
 /// A setting with a few known values. `false` is read as `off`: that is what YAML 1.1 makes of a bare `off`.
 macro_rules! choice {
@@ -22,32 +18,12 @@ macro_rules! choice {
         }
 
         impl<'de> FromJson<'de> for $name {
-            fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any(ChoiceVisitor($name::VALUES)).map(|index| {
-                    // The visitor only ever answers with an index into VALUES.
-                    [$($name::$variant),+][index]
-                })
+            fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
+                // The answer is an index into VALUES.
+                value.choice($name::VALUES).map(|index| [$($name::$variant),+][index])
             }
         }
     };
-}
-
-struct ChoiceVisitor(&'static [&'static str]);
-
-impl Visitor<'_> for ChoiceVisitor {
-    type Value = usize;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "one of {}", self.0.join(", "))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<usize, E> {
-        self.0.iter().position(|known| *known == text).ok_or_else(|| E::unknown_variant(text, self.0))
-    }
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<usize, E> {
-        self.visit_str(if value { "on" } else { "off" })
-    }
 }
 
 choice! {
@@ -95,6 +71,15 @@ choice! {
         Ignore = "ignore",
         /// What the API server would have let the boundary create passes.
         Honor = "honor",
+    }
+}
+choice! {
+    /// Whether Subscriptions of gated namespaces stay Manual.
+    ManualApproval {
+        /// They are whatever somebody makes them.
+        Off = "off",
+        /// They do.
+        Enforce = "enforce",
     }
 }
 choice! {
@@ -190,6 +175,8 @@ object! {
     pub struct Olm {
         /// The accounts of OLM v0's controllers.
         pub v0_users: Vec<String> = "v0Users",
+        /// The accounts of the gate, which `guardSubscriptions` lets approve InstallPlans.
+        pub gate_users: Vec<String> = "gateUsers",
         /// The accounts of OLM v1's controller.
         pub v1_users: Vec<String> = "v1Users",
     }
@@ -208,6 +195,8 @@ object! {
         pub cluster_writes: Severity = "clusterWrites",
         /// Whether `escalate` and `bind` count.
         pub escalation: Escalation = "escalation",
+        /// Whether Subscriptions stay Manual where the gate approves.
+        pub manual_approval: ManualApproval = "manualApproval",
     }
 }
 
@@ -230,9 +219,9 @@ object! {
     /// Settings for OLM v1.
     #[derive(Debug, Clone)]
     pub struct ClusterExtensions {
-        /// The phase, by name.
+        /// The phase, by name; none is `auto`: what the cluster's own definition of ClusterExtensions says.
         pub phase: Option<Phase> = "phase",
-        /// The phase, by `OpenShift` release.
+        /// The phase, by the release of OLM v1 or of `OpenShift`.
         pub release: Option<String> = "release",
         /// Take the field out.
         pub strip: bool = "strip",
@@ -250,8 +239,10 @@ object! {
 }
 
 impl<'de> FromJson<'de> for Option<Phase> {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Phase::from_json(deserializer).map(Some)
+    fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
+        let index = value.choice(&["auto", "required", "optional", "deprecated", "removed"])?;
+        // `auto` is no phase: it is to be found out.
+        Ok([None, Some(Phase::Required), Some(Phase::Optional), Some(Phase::Deprecated), Some(Phase::Removed)][index])
     }
 }
 
@@ -285,6 +276,7 @@ impl Default for Olm {
             v0_users: ["olm", "operator-lifecycle-manager", "openshift-operator-lifecycle-manager"]
                 .map(|namespace| account(namespace, "olm-operator-serviceaccount"))
                 .to_vec(),
+            gate_users: Vec::new(),
             v1_users: ["olmv1-system", "openshift-operator-controller"]
                 .map(|namespace| account(namespace, "operator-controller-controller-manager"))
                 .to_vec(),
@@ -299,6 +291,7 @@ impl Default for OperatorGroups {
             missing_service_account: Strictness::Warn,
             cluster_writes: Severity::Deny,
             escalation: Escalation::Ignore,
+            manual_approval: ManualApproval::Off,
         }
     }
 }
@@ -327,9 +320,39 @@ impl From<Strictness> for Severity {
     }
 }
 
-/// The releases that `clusterExtensions.release` knows.
-const RELEASES: &[(&str, Phase)] =
-    &[("4.20", Phase::Required), ("4.21", Phase::Deprecated), ("4.22", Phase::Deprecated), ("4.23", Phase::Removed)];
+/// What releases make of `ClusterExtension.spec.serviceAccount`, as they shipped: the major version, the first and the last
+/// minor version, the phase.
+const RELEASES: [(u8, u8, u8, Phase); 4] = [
+    // Upstream, from the CustomResourceDefinition in operator-framework/operator-controller: `required` lists the field in the
+    // tags v1.2.0 and v1.10.0, and the design has it so from the first v1 on.
+    (1, 0, 10, Phase::Required),
+    // The same, tag v1.11.0: optional, "a deprecated field and is completely ignored".
+    (1, 11, 11, Phase::Deprecated),
+    // OpenShift, from the branches release-4.18 to release-4.23 of openshift/operator-framework-operator-controller, July 2026.
+    // (The plan was that 4.21 ignores the field and 4.23 removes it.)
+    (4, 18, 23, Phase::Required),
+    // The same, release-5.0 and release-5.1.
+    (5, 0, 1, Phase::Required),
+];
+
+/// What a release of OLM v1 (`1.11`) or of `OpenShift` (`4.20`) makes of `ClusterExtension.spec.serviceAccount`, as it shipped.
+#[must_use]
+pub fn shipped(release: &str) -> Option<Phase> {
+    let is_meant = |(major, first, last, _): &&(u8, u8, u8, Phase)| {
+        (*first..=*last).any(|minor| format!("{major}.{minor}") == release)
+    };
+    RELEASES.iter().find(is_meant).map(|(.., phase)| *phase)
+}
+
+/// The releases that [`shipped`] knows, in words.
+#[must_use]
+pub fn known_releases() -> String {
+    let said = |(major, first, last, _): &(u8, u8, u8, Phase)| match last - first {
+        0 => format!("{major}.{first}"),
+        _ => format!("{major}.{first} to {major}.{last}"),
+    };
+    RELEASES.iter().map(said).collect::<Vec<_>>().join(", ")
+}
 
 impl Untrusted {
     /// Whether it is about the operators of this namespace.
@@ -357,7 +380,8 @@ impl Settings {
             }
             if untrusted.namespace.as_deref() == Some("") {
                 return Err(format!(
-                    "{path}.namespace: must not be empty, for no namespace is called that; leave it out to mean all of them"
+                    "{path}.namespace: must not be empty, because no namespace has that name; leave it out to mean \
+                     all of them"
                 ));
             }
             if !is_object_name(&untrusted.service_account_name) {
@@ -372,13 +396,12 @@ impl Settings {
             return Err("settings.clusterExtensions: set either phase or release, not both".to_owned());
         }
         if let Some(release) = &extensions.release
-            && !RELEASES.iter().any(|(known, _)| known == release)
+            && shipped(release).is_none()
         {
-            let known: Vec<&str> = RELEASES.iter().map(|(release, _)| *release).collect();
             return Err(format!(
-                "settings.clusterExtensions.release: unknown release {release:?}; known are {}{}",
-                known.join(", "),
-                did_you_mean(release, &known)
+                "settings.clusterExtensions.release: unknown release {release:?}; known are {}. Leave it out, and with \
+                 phase: auto the policy reads from the cluster what its OLM does",
+                known_releases()
             ));
         }
         if extensions.strip && extensions.bound == Bound::ServiceAccount {
@@ -395,21 +418,23 @@ impl Settings {
         self.exempt.namespaces.iter().any(|pattern| glob::matches(pattern, namespace))
     }
 
-    /// The phase of `ClusterExtension.spec.serviceAccount`, by name or by release.
+    /// The phase of `ClusterExtension.spec.serviceAccount`, by name or by release; nothing where the cluster is to be asked.
     #[must_use]
-    pub fn phase(&self) -> Phase {
-        let by_release = self
-            .cluster_extensions
-            .release
-            .as_deref()
-            .and_then(|release| RELEASES.iter().find(|(known, _)| *known == release).map(|(_, phase)| *phase));
-        self.cluster_extensions.phase.or(by_release).unwrap_or(Phase::Deprecated)
+    pub fn phase(&self) -> Option<Phase> {
+        let extensions = &self.cluster_extensions;
+        extensions.phase.or_else(|| extensions.release.as_deref().and_then(shipped))
     }
 
     /// Whether this is one of OLM v0's own accounts.
     #[must_use]
     pub fn is_olm_v0(&self, user: &str) -> bool {
         self.olm.v0_users.iter().any(|known| known == user)
+    }
+
+    /// Whether this is one of the gate's accounts.
+    #[must_use]
+    pub fn is_gate(&self, user: &str) -> bool {
+        self.olm.gate_users.iter().any(|known| known == user)
     }
 
     /// Whether this is one of OLM v1's own accounts.
@@ -495,7 +520,12 @@ mod tests {
             (r#"{"mode":7}"#, "settings.mode: invalid type: integer `7`"),
             (r#"{"guard":true}"#, "unknown variant `on`"),
             (r#"{"mode":false}"#, "unknown variant `off`"),
-            (r#"{"clusterExtensions":{"release":"4.24"}}"#, "known are 4.20, 4.21, 4.22, 4.23"),
+            (
+                r#"{"clusterExtensions":{"release":"4.24"}}"#,
+                "1.0 to 1.10, 1.11, 4.18 to 4.23, 5.0 to 5.1. Leave it out",
+            ),
+            (r#"{"clusterExtensions":{"release":"1.110"}}"#, "unknown release"),
+            (r#"{"clusterExtensions":{"phase":"automatic"}}"#, "settings.clusterExtensions.phase: unknown variant"),
         ] {
             let error = Settings::read(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
@@ -506,6 +536,26 @@ mod tests {
     fn a_bare_off_of_yaml_is_understood() {
         let settings = Settings::read(r#"{"guard":false,"clusterExtensions":{"bound":false}}"#).unwrap();
         assert_eq!(settings.guard, Severity::Off);
+    }
+
+    #[test]
+    fn a_release_is_what_shipped_and_nothing_said_is_auto() {
+        let phase = |text: &str| Settings::read(text).unwrap().phase();
+        assert_eq!(phase("{}"), None);
+        assert_eq!(phase(r#"{"clusterExtensions":{"phase":"auto"}}"#), None);
+        assert_eq!(phase(r#"{"clusterExtensions":{"phase":"optional"}}"#), Some(Phase::Optional));
+        for (release, shipped) in [
+            ("1.2", Phase::Required),
+            ("1.10", Phase::Required),
+            ("1.11", Phase::Deprecated),
+            ("4.18", Phase::Required),
+            ("4.21", Phase::Required),
+            ("4.23", Phase::Required),
+            ("5.1", Phase::Required),
+        ] {
+            let text = format!(r#"{{"clusterExtensions":{{"phase":"auto","release":"{release}"}}}}"#);
+            assert_eq!(phase(&text), Some(shipped), "{release}");
+        }
     }
 
     #[test]

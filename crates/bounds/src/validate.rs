@@ -6,11 +6,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::admission::{AdmissionRequest, Payload};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, LookupError};
 use crate::decide::context::{Context, Notes};
 use crate::decide::lookups::Lookups;
 use crate::decide::message;
-use crate::decide::verdict::{Admitted, BAD_REQUEST, FORBIDDEN, Refusal, Refused, Response};
+use crate::decide::verdict::{Admitted, BAD_REQUEST, FORBIDDEN, Reason, Refusal, Refused, Response};
 use crate::judge::judge;
 use crate::read::json;
 use crate::settings::{AuthorizerSetting, Mode, Settings};
@@ -26,12 +26,12 @@ pub fn validate(payload: &[u8], cluster: &dyn Cluster) -> Response {
 
 fn evaluate(payload: &[u8], cluster: &dyn Cluster) -> Result<Response, String> {
     let text = std::str::from_utf8(payload).map_err(|error| format!("the payload is not UTF-8: {error}"))?;
-    let payload: Payload<'_> = json::read(text, "").map_err(|error| format!("this is no policy payload: {error}"))?;
+    let payload: Payload<'_> = json::read(text, "").map_err(|error| format!("not a policy payload: {error}"))?;
     let Some(request) = payload.request else {
-        return Err("this is no policy payload: there is no admission request in it (request: is missing)".to_owned());
+        return Err("not a policy payload: there is no admission request in it (request: is missing)".to_owned());
     };
     let request =
-        AdmissionRequest::read(request.get()).map_err(|error| format!("this is no admission request: {error}"))?;
+        AdmissionRequest::read(request.get()).map_err(|error| format!("not an admission request: {error}"))?;
     let settings = match payload.settings {
         Some(settings) => Settings::read(settings.get())?,
         None => Settings::default(),
@@ -61,6 +61,9 @@ fn respond(cx: Context<'_>, verdict: Result<Admitted, Refusal>) -> Response {
         }
         Refused::Exceeds { message, .. } => refused(FORBIDDEN, "exceeds", message, cx.into_notes()),
         Refused::Forbidden { reason, message } => refused(FORBIDDEN, reason.as_str(), message, cx.into_notes()),
+        Refused::Lookup(error) if error.is_over_limit() => {
+            refused(FORBIDDEN, Reason::OverLimit.as_str(), over_limit(&error), cx.into_notes())
+        }
         Refused::Lookup(error) => refused(FORBIDDEN, "lookup-failed", lookup_failed(&error), cx.into_notes()),
         Refused::Unreadable { .. } => {
             refused(BAD_REQUEST, "unreadable", message::clean(&refusal.to_string()), cx.into_notes())
@@ -69,11 +72,20 @@ fn respond(cx: Context<'_>, verdict: Result<Admitted, Refusal>) -> Response {
 }
 
 /// Forbidden rather than an internal error: OLM tries a Forbidden step again, and so recovers when the look-up does.
-fn lookup_failed(error: &crate::cluster::LookupError) -> String {
+fn lookup_failed(error: &LookupError) -> String {
     let reason = error.reason().trim_end_matches('.');
     message::clean(&format!(
-        "a look-up failed, so nobody can tell whether this stays within its boundary: {}: {reason}. Check the policy server's \
-         RBAC and log; the request can be repeated.",
+        "cannot determine whether this stays within its boundary, because a look-up failed: {}: {reason}. Check the \
+         policy server's RBAC and log, then try again.",
+        error.lookup()
+    ))
+}
+
+fn over_limit(error: &LookupError) -> String {
+    message::clean(&format!(
+        "cannot determine whether this stays within its boundary: {}, the first that was left out is the {}. Look there for \
+         bindings that nobody needs, and delete them.",
+        error.reason(),
         error.lookup()
     ))
 }

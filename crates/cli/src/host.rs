@@ -57,10 +57,9 @@ pub struct ListResources {
     /// In one namespace, or in all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Always null: the policy sends no selectors, so that a tenant cannot open watches at will.
-    #[serde(default)]
-    pub label_selector: (),
-    /// Always null, too.
+    /// Only objects with these labels. The policy never sends one, so that a tenant cannot open watches at will; a command may.
+    pub label_selector: Option<String>,
+    /// Always null.
     #[serde(default)]
     pub field_selector: (),
     /// The fields that are wanted.
@@ -73,7 +72,7 @@ impl From<&List<'_>> for ListResources {
             api_version: list.resource.api_version.to_owned(),
             kind: list.resource.kind.to_owned(),
             namespace: list.namespace.map(str::to_owned),
-            label_selector: (),
+            label_selector: None,
             field_selector: (),
             field_masks: Some(masks(list.resource.masks)),
         }
@@ -104,7 +103,7 @@ impl From<&Get<'_>> for GetResource {
             kind: get.resource.kind.to_owned(),
             name: get.name.to_owned(),
             namespace: get.namespace.map(str::to_owned),
-            disable_cache: true,
+            disable_cache: !get.resource.may_be_cached(),
             field_masks: Some(masks(get.resource.masks)),
         }
     }
@@ -390,7 +389,7 @@ hostCapabilities: [kubernetes/get_resource, kubernetes/list_resources_all, kuber
     fn a_selector_is_refused_and_not_ignored() {
         let payload = json!({"api_version": "v1", "kind": "Namespace", "label_selector": "team=x"});
         let refused = call(&host(), "list_resources_all", &payload).unwrap_err();
-        assert!(refused.contains("expected unit"), "{refused}");
+        assert!(refused.contains("label selector"), "{refused}");
     }
 
     #[test]

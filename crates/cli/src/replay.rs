@@ -104,7 +104,7 @@ mod tests {
             api_version: "rbac.authorization.k8s.io/v1".to_owned(),
             kind: "RoleBinding".to_owned(),
             namespace: namespace.map(str::to_owned),
-            label_selector: (),
+            label_selector: None,
             field_selector: (),
             field_masks: Some(["subjects".to_owned(), "roleRef".to_owned()].into()),
         })

@@ -55,7 +55,10 @@ struct ObjectList<'a, I> {
 
 impl Source for Manifests {
     fn list(&self, list: &ListResources) -> Result<Vec<u8>, HostError> {
-        let ListResources { api_version, kind, namespace, field_masks, .. } = list;
+        let ListResources { api_version, kind, namespace, label_selector, field_masks, .. } = list;
+        if let Some(selector) = label_selector {
+            return Err(HostError::Failed(format!("label selector `{selector}`: manifests cannot answer it")));
+        }
         let mask = mask(field_masks.as_ref());
         let found = Manifests::list(self, api_version, kind, namespace.as_deref());
         object_list(list, found.map(|object| mask.item(object)).collect())

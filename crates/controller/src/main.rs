@@ -1,7 +1,7 @@
 //! `operator-bounds-controller`.
 
 use clap::{Parser, Subcommand};
-use controller::{logging, scope, shutdown::Stop};
+use controller::{gate, logging, rights, scope, shutdown::Stop};
 
 /// The companion of the operator-bounds policy, beside an unmodified OLM.
 #[derive(Debug, Parser)]
@@ -17,7 +17,9 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Gate(gate::Options),
     Scope(scope::Options),
+    Rbac(rights::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -27,7 +29,9 @@ fn main() -> anyhow::Result<()> {
     runtime.block_on(async {
         let stop = Stop::on_signals()?;
         match options.command {
+            Command::Gate(options) => gate::run(options, stop).await,
             Command::Scope(options) => scope::run(options, stop).await,
+            Command::Rbac(options) => Ok(print!("{}", rights::manifest(&options))),
         }
     })
 }

@@ -49,7 +49,7 @@ struct Tally {
 /// Compares every operator of the corpus, with accounts that hold a part of what it asks for.
 pub(crate) async fn run(seed: &str, report: &mut Report) -> anyhow::Result<()> {
     let Some(corpus) = shared("corpus", "OPERATOR_BOUNDS_CORPUS") else {
-        report.say("NOT RUN: no operator was compared with the API server's judgement: there is no corpus".to_owned());
+        test_parts::not_run("no operator was compared with the API server's judgement: there is no corpus");
         return Ok(());
     };
     let seed = if seed.is_empty() { fastrand::u64(..) } else { seed.parse().context("the seed is a number")? };

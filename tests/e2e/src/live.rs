@@ -5,16 +5,20 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use futures::future::{FutureExt, LocalBoxFuture, try_join_all};
 use http::Method;
+use operator_bounds::documents;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::host::Kind;
+use crate::registration::PATIENCE;
 use crate::report::Report;
 use crate::world::{
     PODS, RBAC_V1, WRITERS, World, account, binding, cluster_role, csv, group, operator_group, role, rules, tenant,
     user, verdict,
 };
+use test_parts::root;
 use test_plane::api::{Answer, Key, Sender};
+use test_plane::eventually;
 
 /// What a case says besides that it holds: a figure.
 type Said = Option<String>;
@@ -24,7 +28,7 @@ const OLM_V1: &str = "system:serviceaccount:olmv1-system:operator-controller-con
 /// How often a race is run.
 const RACES: usize = 20;
 
-const CASES: [Case; 19] = [
+const CASES: [Case; 24] = [
     ("a refusal reaches the person at kubectl in full", |w| refusal_in_kubectl(w).boxed_local()),
     ("a warning is printed by kubectl", |w| warning_in_kubectl(w).boxed_local()),
     ("a refusal has code 403", |w| code(w).boxed_local()),
@@ -43,8 +47,18 @@ const CASES: [Case; 19] = [
     ("what OLM v1 writes for an extension is bounded, what others write is not looked at", |w| {
         extension(w).boxed_local()
     }),
+    ("a Helm hook of OLM v1, and what it would delete for nobody, are refused", |w| hooks(w).boxed_local()),
     ("the strip registration takes the field out, and says so", |w| strip(w).boxed_local()),
     ("a namespace with operators goes away when it is deleted", |w| deletion(w).boxed_local()),
+    (
+        "without one of its rights the policy server refuses, and says which look-up failed; given back it goes on",
+        |w| without_a_right(w).boxed_local(),
+    ),
+    ("the audit scanner, with the RBAC that is shipped for it, reports what has come to exceed its account", |w| {
+        scanned(w).boxed_local()
+    }),
+    ("after a restart of the API server everything is judged as before", |w| restarted(w).boxed_local()),
+    ("while look-ups fail an administrator restores the RBAC of the policy server", |w| way_back(w).boxed_local()),
     ("with the webhook down what it judges is refused, the rest goes on, and it recovers", |w| down(w).boxed_local()),
 ];
 
@@ -392,6 +406,67 @@ async fn extension(world: &World<'_>) -> anyhow::Result<Said> {
     Ok(Some(format!("admitted {} ms after it was granted", time.as_millis())))
 }
 
+/// OLM v1's own account, with the rights that it has.
+async fn olm_v1(world: &World<'_>) -> anyhow::Result<Sender> {
+    let rights = binding(None, "olm-v1", ("ClusterRole", "cluster-admin"), &user(OLM_V1));
+    world.api.apply(&rights).await?;
+    Ok(Sender { user: OLM_V1.to_owned(), groups: vec![WRITERS.to_owned()], extra: Vec::new() })
+}
+
+async fn hooks(world: &World<'_>) -> anyhow::Result<Said> {
+    let olm = olm_v1(world).await?;
+    let namespace = world.namespace().await?;
+    let send = async |method: Method, object: &Value| {
+        let key = Key::of(object);
+        let place = if method == Method::DELETE { world.api.path(&key)? } else { world.api.collection(&key)? };
+        let body = (method != Method::DELETE).then_some(object);
+        verdict(&world.api.send_as(Some(&olm), method, &format!("{place}?dryRun=All"), body).await?)
+    };
+    let mut hook = binding(None, "takeover", ("ClusterRole", "cluster-admin"), &account(&namespace, "default"));
+    hook["metadata"]["annotations"] = json!({"helm.sh/hook": "post-install"});
+    refused(send(Method::POST, &hook).await?, &["ClusterRoleBinding takeover is a Helm hook"])?;
+    let theirs = cluster_role(&namespace, &rules(&PODS));
+    world.api.create(&theirs).await?;
+    refused(send(Method::DELETE, &theirs).await?, &["OLM may not delete ClusterRole", "no owner labels"])?;
+    let mut owned = cluster_role(&format!("{namespace}-owned"), &rules(&PODS));
+    owned["metadata"]["labels"] = json!({"olm.operatorframework.io/owner-kind": "ClusterExtension",
+        "olm.operatorframework.io/owner-name": "gone"});
+    world.api.create(&owned).await?;
+    admitted(send(Method::DELETE, &owned).await?)?;
+    Ok(None)
+}
+
+/// What gives the policy server its rights.
+fn policy_server_bindings() -> anyhow::Result<Vec<Value>> {
+    let shipped = documents::read(&root().join("policy-metadata/policy-server-rbac.yaml"))?;
+    let is_binding = |object: &Value| object["kind"].as_str().is_some_and(|kind| kind.ends_with("RoleBinding"));
+    let bindings: Vec<Value> = shipped.into_iter().filter(is_binding).collect();
+    ensure!(!bindings.is_empty(), "policy-server-rbac.yaml has no binding");
+    Ok(bindings)
+}
+
+async fn way_back(world: &World<'_>) -> anyhow::Result<Said> {
+    let team = world.team(&PODS).await?;
+    let object = csv(&team, "some.v1.0.0", &PODS);
+    let bindings = policy_server_bindings()?;
+    for binding in &bindings {
+        world.api.delete(&Key::of(binding)).await?;
+    }
+    world
+        .eventually("look-ups fail", async || {
+            Ok(match world.judged(&object, "?dryRun=All").await? {
+                Err(message) if message.contains("a look-up failed") => Ok(()),
+                other => Err(format!("{other:?}")),
+            })
+        })
+        .await?;
+    for binding in &bindings {
+        world.api.create(binding).await?;
+    }
+    world.eventually("it is judged again", async || world.judged(&object, "?dryRun=All").await).await?;
+    Ok(None)
+}
+
 async fn strip(world: &World<'_>) -> anyhow::Result<Said> {
     let namespace = world.namespace().await?;
     let object = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": "stripped"},
@@ -418,12 +493,75 @@ async fn deletion(world: &World<'_>) -> anyhow::Result<Said> {
     Ok(Some(format!("after {:.1} s", time.as_secs_f64())))
 }
 
+async fn without_a_right(world: &World<'_>) -> anyhow::Result<Said> {
+    let team = world.team(&PODS).await?;
+    let key = Key::of(&cluster_role("operator-bounds-policy-server", &json!([])));
+    let shipped = world.api.get(&key).await?.context("the policy server has no ClusterRole")?;
+    let rules = shipped["rules"].as_array().into_iter().flatten();
+    let fewer: Vec<&Value> = rules.filter(|rule| rule["resources"] != json!(["clusterroles", "roles"])).collect();
+    world.api.patch(&key, &json!({"rules": fewer})).await?;
+    let object = csv(&team, "some.v1.0.0", &PODS);
+    let noticed = world.eventually("the right is missed", async || {
+        Ok(match world.judged(&object, "?dryRun=All").await? {
+            Ok(()) => Err("it is admitted".to_owned()),
+            Err(message) => Ok(message),
+        })
+    });
+    let message = noticed.await;
+    world.api.patch(&key, &json!({"rules": shipped["rules"]})).await?;
+    let (message, _) = message?;
+    holds(&message, &["look-up", "Role"])?;
+    world.eventually("it goes on", async || world.judged(&object, "?dryRun=All").await).await?;
+    Ok(message.lines().next().map(str::to_owned))
+}
+
+async fn scanned(world: &World<'_>) -> anyhow::Result<Said> {
+    let team = world.team(&PODS).await?;
+    admitted(world.judged(&csv(&team, "drifted.v1.0.0", &PODS), "").await?)?;
+    let healthy = world.audit(&team).await?;
+    ensure!(
+        healthy.iter().any(|(what, _)| what == "ClusterServiceVersion drifted.v1.0.0"),
+        "the operator was not audited: {healthy:?}"
+    );
+    ensure!(healthy.iter().all(|(_, failed)| failed.is_none()), "a failure where there is none: {healthy:?}");
+    take_everything(world, &team).await?;
+    let drifted = world.audit(&team).await?;
+    let failed: Vec<&(String, Option<String>)> = drifted.iter().filter(|(_, failed)| failed.is_some()).collect();
+    let [(what, Some(message))] = failed[..] else {
+        anyhow::bail!("not the one failure that is expected: {drifted:?}")
+    };
+    ensure!(what == "ClusterServiceVersion drifted.v1.0.0", "{what}: {message}");
+    holds(message, &["asks for more than ServiceAccount", "resources: [pods]"])?;
+    Ok(Some(format!("{} objects of a namespace", drifted.len())))
+}
+
+async fn restarted(world: &World<'_>) -> anyhow::Result<Said> {
+    let team = world.team(&PODS).await?;
+    world.restart()?;
+    let (within, beyond) = (csv(&team, "within.v1.0.0", &PODS), csv(&team, "beyond.v1.0.0", &["secrets"]));
+    // Connections break, and webhooks may not be known yet: neither is a verdict.
+    let (_, took) = eventually("it is asked again", PATIENCE, async || {
+        Ok(match world.judged(&beyond, "?dryRun=All").await {
+            Ok(Err(message)) => Ok(message),
+            other => Err(format!("{other:?}")),
+        })
+    })
+    .await?;
+    admitted(world.judged(&within, "").await?)?;
+    refused(world.judged(&beyond, "").await?, &["resources: [secrets]"])?;
+    // The watches have come back as well: what is new is seen.
+    let other = world.team(&["secrets"]).await?;
+    admitted(world.judged(&csv(&other, "new.v1.0.0", &["secrets"]), "").await?)?;
+    Ok(Some(format!("judged again {took:.1?} after it was ready")))
+}
+
 async fn down(world: &World<'_>) -> anyhow::Result<Said> {
     let team = world.team(&PODS).await?;
     let there = csv(&team, "there.v1.0.0", &PODS);
     admitted(world.judged(&there, "").await?)?;
+    let olm = olm_v1(world).await?;
     world.stop_host().await;
-    let outcome = while_down(world, &team, &there).await;
+    let outcome = while_down(world, &team, &there, &olm).await;
     world.start_host().await?;
     outcome?;
     let object = csv(&team, "some.v1.0.0", &PODS);
@@ -432,7 +570,7 @@ async fn down(world: &World<'_>) -> anyhow::Result<Said> {
     Ok(None)
 }
 
-async fn while_down(world: &World<'_>, team: &str, there: &Value) -> anyhow::Result<()> {
+async fn while_down(world: &World<'_>, team: &str, there: &Value, olm: &Sender) -> anyhow::Result<()> {
     let answer = world.create(&csv(team, "some.v1.0.0", &PODS), "").await?;
     ensure!(answer.code == 500, "{} {}", answer.code, answer.message());
     holds(answer.message(), &["failed calling webhook"])?;
@@ -445,6 +583,27 @@ async fn while_down(world: &World<'_>, team: &str, there: &Value) -> anyhow::Res
     world.api.create(&binding(Some(team), "plain", ("Role", "plain"), &user("somebody"))).await?;
     let some = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "some", "namespace": team}});
     ensure!(world.create(&some, "").await?.is_success(), "a ConfigMap cannot be written");
+    // An administrator in system:masters restores the policy server's RBAC; who only holds everything has to wait.
+    for object in policy_server_bindings()? {
+        let plain = ["--context", "operator-bounds-plain", "replace", "-f", "-"];
+        let plain = world.kubectl(&plain, Some(&object)).await?;
+        holds(&String::from_utf8_lossy(&plain.stderr), &["failed calling webhook"])?;
+        world.api.apply(&object).await?;
+    }
+    // OLM v1 keeps its leadership; what may be an extension's waits.
+    let write = async |object: &Value| {
+        world.api.send_as(Some(olm), Method::POST, &world.api.collection(&Key::of(object))?, Some(object)).await
+    };
+    world.api.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "olmv1-system"}})).await?;
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "leader", "namespace": "olmv1-system"}, "spec": {}});
+    ensure!(write(&lease).await?.is_success(), "OLM v1 cannot write its Lease");
+    let chunk = json!({"apiVersion": "v1", "kind": "Secret", "type": "operatorframework.io/chunk.v1",
+        "metadata": {"name": "chunk", "namespace": "olmv1-system"}});
+    ensure!(write(&chunk).await?.is_success(), "OLM v1 cannot write a part of a release");
+    let unlabelled =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "some", "namespace": "olmv1-system"}});
+    holds(write(&unlabelled).await?.message(), &["failed calling webhook"])?;
     // Nor is anybody kept from cleaning up.
     world.api.delete(&Key::of(there)).await?;
     Ok(())

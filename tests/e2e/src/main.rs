@@ -7,9 +7,11 @@ mod differential;
 mod draw;
 mod host;
 mod live;
+mod measure;
 mod registration;
 mod replay;
 mod report;
+mod scanner;
 mod scenario;
 mod serve;
 mod state;
@@ -27,9 +29,9 @@ use crate::host::Kind;
 use crate::report::Report;
 
 const USAGE: &str =
-    "e2e PROGRAM [scenarios [BEGINNING] | live [BEGINNING] | differential [SEED]] [--policy-server] [--verbose]
+    "e2e PROGRAM [scenarios [BEGINNING] | live [BEGINNING] | differential [SEED] | measure] [--policy-server] [--verbose]
 
-PROGRAM is test-webhook. Without a part, all three run. With --policy-server the real one answers the webhooks, with the
+PROGRAM is test-webhook. Without a part, the first three run. With --policy-server the real one answers the webhooks, with the
 module pulled from a registry by its digest; otherwise PROGRAM does.";
 
 struct Arguments {
@@ -81,6 +83,10 @@ async fn report(arguments: &Arguments) -> anyhow::Result<Report> {
 
 async fn run(arguments: &Arguments, report: &mut Report) -> anyhow::Result<()> {
     let wanted = |part: &str| arguments.part.as_deref().is_none_or(|wanted| wanted == part);
+    // Only where it is asked for: it takes its time, and asserts nothing.
+    if arguments.part.as_deref() == Some("measure") {
+        return measure::run(report).await;
+    }
     let kind = kind(arguments).await?;
     if wanted("scenarios") {
         replay::run(&kind, &arguments.argument, report).await?;

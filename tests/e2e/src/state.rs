@@ -126,7 +126,7 @@ impl State {
         wanted.remove("");
         // Only where a scenario shows namespaces does it matter which others there are.
         let unwanted = |(name, labels): &(&String, &Value)| {
-            let stays = shown.is_empty() || wanted.contains(name.as_str()) || name.starts_with("kube-");
+            let stays = shown.is_empty() || wanted.contains(name.as_str()) || is_the_servers_own(name);
             labels.is_null() || !stays || absent == Some(name.as_str())
         };
         let unwanted: Vec<String> = self.namespaces.iter().filter(unwanted).map(|(name, _)| name.clone()).collect();
@@ -264,6 +264,11 @@ pub(crate) fn written(object: &Value) -> Value {
         }
     }
     object
+}
+
+/// Namespaces that the API server does not let go.
+fn is_the_servers_own(namespace: &str) -> bool {
+    namespace == "default" || namespace.starts_with("kube-")
 }
 
 fn namespace(name: &str) -> Key {

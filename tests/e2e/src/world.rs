@@ -17,6 +17,7 @@ use tokio::sync::Mutex;
 
 use crate::host::{Host, Kind};
 use crate::registration::PATIENCE;
+use crate::scanner;
 use test_plane::api::{Answer, Api, Key, Sender};
 
 pub(crate) const RBAC_V1: &str = "rbac.authorization.k8s.io/v1";
@@ -88,9 +89,31 @@ impl<'k> World<'k> {
         .map(drop)
     }
 
+    /// What the background audit reports of a namespace: the kind and the name of each object, and the words of those that fail.
+    pub(crate) async fn audit(&self, namespace: &str) -> anyhow::Result<Vec<(String, Option<String>)>> {
+        scanner::admit(&self.api).await?;
+        let mut reported = Vec::new();
+        let host = self.host.lock().await;
+        let host = host.as_ref().context("the webhook is down")?;
+        for scanned in scanner::scan(&self.api, self.shipped.manifests(), namespace).await? {
+            let answer = host.audit(&scanned.policy, &scanned.request).await?;
+            let (kind, name) = (&scanned.request["kind"]["kind"], &scanned.request["name"]);
+            let what = format!("{} {}", kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default());
+            let failed = (answer["allowed"] != true)
+                .then(|| answer["status"]["message"].as_str().unwrap_or_default().to_owned());
+            reported.push((what, failed));
+        }
+        Ok(reported)
+    }
+
     /// Ends the webhook; the registrations stay.
     pub(crate) async fn stop_host(&self) {
         self.host.lock().await.take();
+    }
+
+    /// The API server crashes, and comes back.
+    pub(crate) fn restart(&self) -> anyhow::Result<()> {
+        self.plane.restart()
     }
 
     /// A new namespace.

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod certificate;
 mod client;
 mod mirror;
 mod module;
@@ -12,6 +13,7 @@ mod shipped;
 pub mod webhook;
 
 pub use account::admit;
+pub use certificate::certificate;
 pub use client::Client;
 pub use mirror::{Mirror, Versions, test_policy};
 pub use module::Module;

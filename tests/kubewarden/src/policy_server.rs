@@ -11,6 +11,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use test_parts::{Process, free_port};
 
+use crate::certificate::certificate;
 use crate::module::Module;
 use crate::webhook::Endpoint;
 
@@ -101,16 +102,6 @@ impl PolicyServer {
 fn directory(path: PathBuf) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
     Ok(path)
-}
-
-/// A certificate for loopback and its key, into these files; the one that is there already stays. It is its own authority.
-fn certificate(certificate: &Path, key: &Path) -> anyhow::Result<Vec<u8>> {
-    if !certificate.exists() {
-        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "localhost".to_owned()])?;
-        fs::write(key, made.signing_key.serialize_pem())?;
-        fs::write(certificate, made.cert.pem())?;
-    }
-    Ok(fs::read(certificate)?)
 }
 
 /// Asks the readiness probe, which speaks plain HTTP.

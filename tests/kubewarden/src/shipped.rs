@@ -117,3 +117,22 @@ fn merge(into: &mut Value, changes: &Value) {
         (into, change) => *into = change.clone(),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use operator_bounds::policy::MODULE;
+
+    use super::*;
+
+    /// A policy server refuses a look-up that the registration does not name, and the policy then refuses whatever was asked: an
+    /// extension with a ClusterRoleBinding could never be installed.
+    #[test]
+    fn every_registration_lets_the_policy_look_at_all_that_it_declares() {
+        let declared = policy_module::read_metadata(MODULE).unwrap().unwrap().context_aware_resources;
+        let declared = serde_json::to_value(declared).unwrap();
+        for policy in Shipped::read(&["olm-v0.yaml", "olm-v1.yaml", "olm-v1-strip.yaml"], &[]).unwrap().manifests() {
+            assert_eq!(policy["spec"]["contextAwareResources"], declared, "{}", name(policy));
+        }
+    }
+}

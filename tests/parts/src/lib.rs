@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod not_run;
 mod process;
 mod registry;
 mod watchdog;
@@ -15,6 +16,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
+pub use not_run::not_run;
 pub use process::Process;
 pub use registry::{Registry, Setup};
 pub use watchdog::Watchdog;

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::process::Process;
 use crate::root;
+use crate::watchdog::Watchdog;
 
 /// A running registry. It ends, and its files go, when this is dropped.
 #[derive(Debug)]
@@ -39,6 +40,7 @@ impl Registry {
     /// One that asks for something.
     pub fn with(setup: &Setup) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("operator-bounds-registry-").tempdir()?;
+        Watchdog::get()?.remove(directory.path())?;
         let path = |name: &str| directory.path().join(name);
         let mut http = json!({"addr": "127.0.0.1:0"});
         if let Some((certificate, key)) = &setup.tls {

@@ -109,7 +109,15 @@ struct Kind {
 impl Api {
     /// Connects with a kubeconfig's current context, and asks which kinds there are.
     pub async fn connect(kubeconfig: &Path) -> anyhow::Result<Self> {
-        let config = config(kubeconfig).await?;
+        Self::with_config(config(kubeconfig, None).await?).await
+    }
+
+    /// The same with another context.
+    pub async fn connect_in(kubeconfig: &Path, context: &str) -> anyhow::Result<Self> {
+        Self::with_config(config(kubeconfig, Some(context)).await?).await
+    }
+
+    async fn with_config(config: Config) -> anyhow::Result<Self> {
         let server = config.cluster_url.to_string();
         let mut api = Api { client: Client::try_from(config)?, server, kinds: HashMap::new() };
         api.discover().await?;
@@ -118,7 +126,7 @@ impl Api {
 
     /// The same API server with an account's token in place of the administrator's certificate.
     pub async fn with_token(&self, kubeconfig: &Path, token: &str) -> anyhow::Result<Self> {
-        let mut config = config(kubeconfig).await?;
+        let mut config = config(kubeconfig, None).await?;
         config.auth_info = kube::config::AuthInfo { token: Some(token.to_owned().into()), ..Default::default() };
         Ok(Api { client: Client::try_from(config)?, server: self.server.clone(), kinds: self.kinds.clone() })
     }
@@ -254,9 +262,10 @@ impl Api {
     }
 }
 
-async fn config(kubeconfig: &Path) -> anyhow::Result<Config> {
+async fn config(kubeconfig: &Path, context: Option<&str>) -> anyhow::Result<Config> {
     let read = Kubeconfig::read_from(kubeconfig).with_context(|| kubeconfig.display().to_string())?;
-    Ok(Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?)
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    Ok(Config::from_custom_kubeconfig(read, &options).await?)
 }
 
 fn impersonation(sender: &Sender) -> Vec<(String, String)> {

@@ -1,6 +1,7 @@
 //! The API server's audit log: who wrote what, what became of it, and what webhooks had to say about it.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -131,6 +132,14 @@ impl AuditLog {
             }
         }
         Ok(found)
+    }
+}
+
+/// In one line: who did what, and what became of it.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (user, verb, resource) = (self.user(), &self.verb, self.resource());
+        write!(f, "{} {user} {verb} {resource} {}/{} {}", self.code(), self.namespace(), self.name(), self.message())
     }
 }
 

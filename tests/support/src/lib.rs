@@ -34,6 +34,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_parts::not_run;
 pub use test_parts::root;
 
 /// A directory of shared data: where the variable says, or beside the project. It is never copied into it.
@@ -43,7 +44,7 @@ pub fn shared(name: &str, variable: &str) -> Option<PathBuf> {
     let named = env::var_os(variable).map(PathBuf::from).filter(|directory| directory.is_dir());
     let directory = named.or_else(|| test_parts::shared(name));
     if directory.is_none() {
-        say(&format!("NOT RUN: there is no ../shared/{name}; put it there, or say where it is with {variable}"));
+        not_run(&format!("there is no ../shared/{name}; put it there, or say where it is with {variable}"));
     }
     directory
 }
@@ -126,7 +127,7 @@ impl Oracle {
             Ok(built) => String::from_utf8_lossy(&built.stderr).into_owned(),
             Err(error) => format!("go: {error}"),
         };
-        say(&format!("NOT RUN: Kubernetes' own Go code was not asked, tests/oracle cannot be built: {reason}"));
+        not_run(&format!("Kubernetes' own Go code was not asked, tests/oracle cannot be built: {reason}"));
         None
     }
 

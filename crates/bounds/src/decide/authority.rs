@@ -12,7 +12,7 @@ use crate::rbac::compact::compact;
 use crate::rbac::covers::Index;
 use crate::rbac::grant::Grant;
 use crate::rbac::role::Rules;
-use crate::rbac::rule::{Atom, Rule, Target};
+use crate::rbac::rule::{Atom, Rule, Target, atom_count};
 use crate::rbac::scope::Scope;
 use crate::rbac::subject::Identity;
 use crate::read::order::ordered;
@@ -20,11 +20,13 @@ use crate::settings::{AuthorizerSetting, Escalation};
 
 /// The most single permissions that are judged in one scope: three times what the largest real operator asks for. A
 /// product of long lists is an attack on the clock.
-pub(crate) const MAX_PERMISSIONS: usize = 10_000;
+const MAX_PERMISSIONS: usize = 10_000;
 /// The most that are weighed for one verdict, where scopes differ in what is held or asked for there.
 const MAX_WEIGHED: usize = 3 * MAX_PERMISSIONS;
 /// The most in all scopes together, however alike they are.
 const MAX_IN_SCOPES: usize = 100 * MAX_PERMISSIONS;
+/// As long as all of them may be together: ten times what the largest real operator asks for. They are sorted and compared.
+const MAX_BYTES: usize = 2 * 1024 * 1024;
 /// The longest entry of a rule. Names of objects have 253 characters at most.
 const MAX_ENTRY: usize = 1_024;
 /// As many notes as one refusal has room for.
@@ -252,12 +254,10 @@ fn by_scope<'r>(demands: &'r [Demand<'r>]) -> Result<BTreeMap<&'r Scope, Asked>,
     let mut scopes: BTreeMap<&'r Scope, Asked> = BTreeMap::new();
     let mut total: usize = 0;
     for (number, demand) in demands.iter().enumerate() {
-        let permissions = demand.permissions();
+        let permissions = expandable(&demand.rules)?;
         if permissions == 0 {
             continue;
         }
-        within(permissions, MAX_PERMISSIONS)?;
-        short_enough(&demand.rules)?;
         total = total.saturating_add(permissions.saturating_mul(demand.scopes.len()));
         within(total, MAX_IN_SCOPES)?;
         for scope in demand.scopes.iter() {
@@ -270,20 +270,34 @@ fn by_scope<'r>(demands: &'r [Demand<'r>]) -> Result<BTreeMap<&'r Scope, Asked>,
     Ok(scopes)
 }
 
-/// Refuses rules with entries that nothing is called like: each of them is compared thousands of times.
-fn short_enough(rules: &[Rule<'_>]) -> Result<(), Refusal> {
-    let longest = rules.iter().flat_map(Rule::entries).map(|entry| entry.len()).max().unwrap_or_default();
-    if longest <= MAX_ENTRY {
-        return Ok(());
+/// How many single permissions these rules are, if they may be multiplied out at all. Each entry is compared thousands of
+/// times, so their length counts too.
+pub(crate) fn expandable(rules: &[Rule<'_>]) -> Result<usize, Refusal> {
+    let permissions = atom_count(rules);
+    if permissions == 0 {
+        return Ok(0);
     }
-    Err(Refusal::forbidden(
-        Reason::OverLimit,
-        format!("the rules have an entry of {longest} bytes, over the limit of {MAX_ENTRY}"),
-    ))
+    within(permissions, MAX_PERMISSIONS)?;
+    let longest = rules.iter().flat_map(Rule::entries).map(|entry| entry.len()).max().unwrap_or_default();
+    if longest > MAX_ENTRY {
+        return Err(too_long(&format!("the rules have an entry of {longest} bytes, over the limit of {MAX_ENTRY}")));
+    }
+    let bytes = rules.iter().fold(0, |sum: usize, rule| sum.saturating_add(rule.atom_bytes()));
+    if bytes > MAX_BYTES {
+        return Err(too_long(&format!(
+            "the rules expand to {permissions} permissions of {bytes} bytes in total, over the limit of {MAX_BYTES}: ask for \
+             fewer, or use wildcards where everything is meant"
+        )));
+    }
+    Ok(permissions)
+}
+
+fn too_long(why: &str) -> Refusal {
+    Refusal::forbidden(Reason::OverLimit, why)
 }
 
 /// Refuses more single permissions than are judged.
-pub(crate) fn within(permissions: usize, limit: usize) -> Result<(), Refusal> {
+fn within(permissions: usize, limit: usize) -> Result<(), Refusal> {
     if permissions > limit { Err(too_many(permissions, limit)) } else { Ok(()) }
 }
 
@@ -291,8 +305,8 @@ fn too_many(atoms: usize, limit: usize) -> Refusal {
     Refusal::forbidden(
         Reason::OverLimit,
         format!(
-            "the rules multiply out to {atoms} single permissions, over the limit of {limit}: \
-             ask for fewer, or with wildcards where everything is meant"
+            "the rules expand to {atoms} permissions, over the limit of {limit}: ask for fewer, or use wildcards \
+             where everything is meant"
         ),
     )
 }

@@ -1,10 +1,10 @@
-//! What the service accounts of an operator's Deployments already hold (specification 2.4, point 6): an operator must
+//! What the service accounts of an operator's Deployments already hold: an operator must
 //! not borrow a stronger account that happens to exist.
 
 use std::cell::OnceCell;
 
 use crate::cluster::{CLUSTER_SERVICE_VERSIONS, Get};
-use crate::decide::authority::{MAX_PERMISSIONS, within};
+use crate::decide::authority::expandable;
 use crate::decide::context::Context;
 use crate::decide::demand::{self, Demand};
 use crate::decide::holders::{Held, Holder};
@@ -14,7 +14,7 @@ use crate::olm::csv::ClusterServiceVersion;
 use crate::olm::group::Targets;
 use crate::rbac::covers::Index;
 use crate::rbac::role::Rules;
-use crate::rbac::rule::{Atom, Rule, atom_count};
+use crate::rbac::rule::{Atom, Rule};
 use crate::rbac::scope::Scope;
 use crate::rbac::subject::Identity;
 
@@ -37,9 +37,13 @@ impl Operator<'_> {
     /// The accounts of its Deployments, as subjects name them: not through groups.
     #[must_use]
     pub fn accounts(&self) -> Vec<Identity> {
-        let accounts = self.csv.accounts();
-        accounts.into_iter().map(|name| Identity::service_account(self.namespace, name).itself()).collect()
+        accounts(self.csv, self.namespace)
     }
+}
+
+/// The accounts that the Deployments of a ClusterServiceVersion run as in this namespace, as subjects name them.
+pub(crate) fn accounts(csv: &ClusterServiceVersion<'_>, namespace: &str) -> Vec<Identity> {
+    csv.accounts().into_iter().map(|name| Identity::service_account(namespace, name).itself()).collect()
 }
 
 /// What one version of an operator declares: as far as that goes, its own RBAC does not count as borrowed.
@@ -84,7 +88,7 @@ pub fn demands<'r>(cx: &Context<'_>, operator: &Operator<'_>, accounts: &[Holder
         let Some((namespace, account_name)) = account.identity.as_service_account() else { continue };
         for held in &account.held {
             let Some(rules) = cx.lookups.role(&held.role)? else { continue };
-            within(atom_count(&rules), MAX_PERMISSIONS)?;
+            expandable(&rules)?;
             let binding = &held.binding;
             let counted = if is_operator_condition(held, &rules) {
                 None

@@ -1,14 +1,19 @@
 //! Boundaries: the identities that an operator must stay within.
 
+use std::cell::OnceCell;
+
 use crate::decide::context::Context;
 use crate::decide::groups;
+use crate::decide::installed::installed;
+use crate::decide::lookups::Lookups;
 use crate::decide::message::shell;
 use crate::decide::verdict::{Reason, Refusal};
-use crate::olm::extension::ClusterExtension;
+use crate::olm::extension::{ClusterExtension, SYNTHETIC_ACCOUNT};
 use crate::olm::group::Group;
 use crate::rbac::subject::Identity;
 use crate::read::glob;
 use crate::read::json::Unreadable;
+use crate::read::order::ordered;
 use crate::settings::Bound;
 use crate::settings::Phase;
 use crate::settings::Settings;
@@ -24,7 +29,7 @@ pub struct Boundary {
     /// Who.
     pub identity: Identity,
     /// The same for a person: `ServiceAccount team-a/installer`.
-    pub said: String,
+    pub description: String,
     /// What makes it the boundary: `OperatorGroup team-a/og`.
     pub by: String,
     /// Whether it bounds an extension of OLM v1, and not an operator of OLM v0.
@@ -37,7 +42,7 @@ impl Boundary {
     pub fn account(namespace: &str, name: &str, by: String) -> Self {
         Boundary {
             identity: Identity::service_account(namespace, name),
-            said: format!("ServiceAccount {namespace}/{name}"),
+            description: format!("ServiceAccount {namespace}/{name}"),
             by,
             of_extension: false,
         }
@@ -49,7 +54,7 @@ impl Boundary {
         let user = format!("{SYNTHETIC_USER_PREFIX}{extension}");
         Boundary {
             identity: Identity::user_in(&user, vec![SYNTHETIC_GROUP.to_owned(), "system:authenticated".to_owned()]),
-            said: format!("User {user}"),
+            description: format!("User {user}"),
             by,
             of_extension: true,
         }
@@ -69,20 +74,43 @@ impl Boundary {
 
 /// What bounds it: by the setting `bound`, or by OLM itself where the phase says so. Nothing at all is nobody's
 /// boundary: the controller is cluster-admin.
-pub fn of_extension(extension: &ClusterExtension<'_>, settings: &Settings) -> Result<Option<Boundary>, Unreadable> {
-    let name = extension.metadata.name.as_str();
-    let by = format!("ClusterExtension {name}");
-    let field_counts = match (settings.cluster_extensions.bound, settings.phase()) {
+pub fn of_extension(
+    extension: &ClusterExtension<'_>,
+    settings: &Settings,
+    phase: Phase,
+) -> Result<Option<Boundary>, Unreadable> {
+    let field_counts = match (settings.cluster_extensions.bound, phase) {
         // There OLM itself uses the account's token, whatever the policy bounds besides.
         (_, Phase::Required | Phase::Optional) | (Bound::ServiceAccount, _) => true,
         (Bound::Synthetic | Bound::Off, Phase::Deprecated | Phase::Removed) => false,
     };
-    if let Some(account) = extension.account()?.filter(|_| field_counts) {
-        let boundary = Boundary::account(extension.namespace(), &account, by);
-        return Ok(Some(Boundary { of_extension: true, ..boundary }));
+    if field_counts && let Some(named) = named_by(extension)? {
+        return Ok(Some(named));
     }
-    let synthetic = settings.cluster_extensions.bound != Bound::Off || settings.phase() == Phase::Optional;
-    Ok(synthetic.then(|| Boundary::synthetic(name, by)))
+    let synthetic = settings.cluster_extensions.bound != Bound::Off || phase == Phase::Optional;
+    Ok(synthetic.then(|| synthetic_of(extension)))
+}
+
+/// What an extension names: an account, or by one special name its synthetic identity.
+pub fn named_by(extension: &ClusterExtension<'_>) -> Result<Option<Boundary>, Unreadable> {
+    Ok(extension.account()?.map(|account| match account.as_str() {
+        SYNTHETIC_ACCOUNT => synthetic_of(extension),
+        account => account_of(extension, account),
+    }))
+}
+
+/// The account of this name where the extension installs.
+pub(crate) fn account_of(extension: &ClusterExtension<'_>, account: &str) -> Boundary {
+    let boundary = Boundary::account(extension.namespace(), account, by(extension));
+    Boundary { of_extension: true, ..boundary }
+}
+
+fn synthetic_of(extension: &ClusterExtension<'_>) -> Boundary {
+    Boundary::synthetic(&extension.metadata.name, by(extension))
+}
+
+fn by(extension: &ClusterExtension<'_>) -> String {
+    format!("ClusterExtension {}", extension.metadata.name)
 }
 
 /// What bounds an operator of a namespace.
@@ -97,9 +125,34 @@ pub enum Bounds {
 }
 
 /// The boundaries of an operator in this namespace. It goes by all of these names: its own, and that of the version it
-/// replaces, or else an untrusted operator would get out by calling itself something else.
+/// replaces, and of the one before that while it is there, or else an untrusted operator would get out by calling itself
+/// something else.
 pub fn of_operator(cx: &Context<'_>, namespace: &str, names: &[&str]) -> Result<Bounds, Refusal> {
-    of_namespace(cx, namespace, &|_, restriction| Ok(names.iter().any(|name| restriction.holds(name))))
+    let before = OnceCell::new();
+    of_namespace(cx, namespace, &|_, restriction| {
+        if names.iter().any(|name| restriction.holds(name)) {
+            return Ok(true);
+        }
+        if before.get().is_none() {
+            let _ = before.set(replaced_by(&cx.lookups, namespace, names)?);
+        }
+        Ok(before.get().into_iter().flatten().any(|name: &String| restriction.holds(name)))
+    })
+}
+
+/// What the operators of these names, as far as they are there, say that they replaced.
+fn replaced_by(lookups: &Lookups<'_>, namespace: &str, names: &[&str]) -> Result<Vec<String>, Refusal> {
+    let mut found = Vec::new();
+    // An operator that replaces nothing has one name, and nothing before it.
+    if ordered(names.iter().filter(|name| !name.is_empty())).len() < 2 {
+        return Ok(found);
+    }
+    for operator in installed(lookups, namespace)? {
+        if names.contains(&operator.name.as_str()) {
+            found.push(operator.csv()?.spec.replaces.to_string());
+        }
+    }
+    Ok(found)
 }
 
 /// What bounds in a namespace: the account of its active group, and the accounts of those restrictions that `counts` says.

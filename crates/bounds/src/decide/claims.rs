@@ -2,26 +2,29 @@
 //! owns: it makes ClusterRoles that those take in. So an operator that claims what was there before it makes every account
 //! grow that is bound to one of them, and its own boundary with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::cluster::{CUSTOM_RESOURCE_DEFINITIONS, Get};
+use crate::cluster::{CLUSTER_SERVICE_VERSIONS, CUSTOM_RESOURCE_DEFINITIONS, Get, List, LookupError};
 use crate::decide::borrowed::Operator;
 use crate::decide::context::Context;
-use crate::decide::demand::{Demand, DemandedRules, permission_scopes};
+use crate::decide::demand::{Demand, DemandedRules};
 use crate::decide::holders::Holder;
-use crate::decide::lookups::parse;
+use crate::decide::lookups::{Lookups, each_item, parse};
 use crate::decide::verdict::{Reason, Refusal};
+use crate::olm::csv::Definitions;
+use crate::olm::meta::Meta;
 use crate::rbac::rule::Rule;
 use crate::rbac::scope::Scope;
 use crate::read::object::object;
+use crate::read::order::ordered;
 use crate::read::text::Text;
 
 /// As many definitions as are looked up: the largest real operator owns half of that.
 const MAX_CLAIMS: usize = 200;
-/// The API server's own groups. A definition in one of them is possible, and shows nobody anything but the roles that OLM makes
-/// for it.
-const BUILT_IN: &[&str] = &[
+/// The groups of the API server itself, of OLM and of Kubewarden. A definition in one of the first is possible, and shows nobody
+/// anything but the roles that OLM makes for it.
+const PLATFORM: &[&str] = &[
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
     "apiregistration.k8s.io",
@@ -35,6 +38,9 @@ const BUILT_IN: &[&str] = &[
     "internal.apiserver.k8s.io",
     "networking.k8s.io",
     "node.k8s.io",
+    "olm.operatorframework.io",
+    "operators.coreos.com",
+    "policies.kubewarden.io",
     "rbac.authorization.k8s.io",
     "resource.k8s.io",
     "scheduling.k8s.io",
@@ -43,6 +49,22 @@ const BUILT_IN: &[&str] = &[
 ];
 /// On a definition that OLM installed: `<namespace>/<operator>`.
 const ALONGSIDE: &str = "operatorframework.io/installed-alongside-";
+
+object! {
+    /// What of a ClusterServiceVersion says whose definitions are whose.
+    #[derive(Debug, Default)]
+    struct Claim<'a> {
+        metadata: Meta<'a> = "metadata",
+        spec: ClaimSpec<'a> = "spec",
+    }
+}
+
+object! {
+    #[derive(Debug, Default)]
+    struct ClaimSpec<'a> {
+        definitions: Definitions<'a> = "customresourcedefinitions",
+    }
+}
 
 object! {
     #[derive(Debug, Default)]
@@ -58,61 +80,93 @@ object! {
     }
 }
 
-/// What a boundary would come to hold by the claims of an operator: it must hold it already.
+/// What would come to be held by the claims of an operator: by its boundary and its own accounts, as far as they are bound to
+/// roles that take in others; and of the cluster's own APIs by whoever is. The boundary must hold it already.
 pub(crate) fn demands<'r>(
     cx: &Context<'_>,
     operator: &Operator<'_>,
-    boundaries: &[Holder],
+    holders: &[&Holder],
 ) -> Result<Vec<Demand<'r>>, Refusal> {
     let definitions = operator.csv.definitions();
     if definitions.is_empty() {
         return Ok(Vec::new());
     }
-    let reached = permission_scopes(operator.namespace, operator.targets);
-    let mut scopes = Vec::new();
-    for held in boundaries.iter().flat_map(|boundary| &boundary.held) {
-        let counts = held.scope == Scope::Cluster || reached.contains(&held.scope);
-        if counts && !scopes.contains(&held.scope) && cx.lookups.is_aggregated(&held.role)? {
-            scopes.push(held.scope.clone());
-        }
-    }
-    if scopes.is_empty() {
-        return Ok(Vec::new());
-    }
-    if definitions.len() > MAX_CLAIMS {
+    let grows = growing(cx, holders)?;
+    if !grows.is_empty() && definitions.len() > MAX_CLAIMS {
         return Err(Refusal::forbidden(
             Reason::OverLimit,
             format!("the operator owns {} definitions, over the limit of {MAX_CLAIMS}", definitions.len()),
         ));
     }
-    let scopes: Rc<[Scope]> = scopes.into();
     let mut demands = Vec::new();
     for name in definitions {
         let Some((resource, group)) = name.split_once('.') else { continue };
-        if !is_foreign(cx, name, group, operator.namespace)? {
+        let (scopes, why) = if PLATFORM.contains(&group) {
+            (
+                [Scope::Cluster].into(),
+                "is the cluster's own: OLM would let everyone who holds admin, edit or view use it",
+            )
+        } else if !grows.is_empty() && is_foreign(cx, name, operator.namespace)? {
+            let why = "did not come with it: OLM would let everyone who holds admin, edit or view use it, and its boundary or \
+                       its own account is bound to such a role. Bind them to roles of their own instead";
+            (Rc::clone(&grows), why)
+        } else {
             continue;
-        }
+        };
         let rules = [Rule::on(&[group], &[resource], &["*"]).into_owned()];
-        let why = format!(
-            "it claims CustomResourceDefinition {name}, which did not come with it: OLM would let whoever holds admin, edit or \
-             view use it, and its own boundary is bound to such a role. Bind that to roles of its own instead"
-        );
-        let demand = Demand::plain(Scope::Cluster, DemandedRules::Shared(rules.into()));
-        demands.push(Demand { scopes: Rc::clone(&scopes), why: Some(why), ..demand });
+        let why = Some(format!("it claims CustomResourceDefinition {name}, which {why}"));
+        demands.push(Demand { scopes, why, ..Demand::plain(Scope::Cluster, DemandedRules::Shared(rules.into())) });
     }
     Ok(demands)
 }
 
-/// Whether a definition was there before the operators of this namespace.
-fn is_foreign(cx: &Context<'_>, name: &str, group: &str, namespace: &str) -> Result<bool, Refusal> {
-    if BUILT_IN.contains(&group) {
-        return Ok(true);
+/// Where any of the holders is bound to a role that takes in others.
+fn growing(cx: &Context<'_>, holders: &[&Holder]) -> Result<Rc<[Scope]>, Refusal> {
+    let mut scopes: Vec<Scope> = Vec::new();
+    for held in holders.iter().flat_map(|holder| &holder.held) {
+        if !scopes.contains(&held.scope) && cx.lookups.is_aggregated(&held.role)? {
+            scopes.push(held.scope.clone());
+        }
     }
+    Ok(scopes.into())
+}
+
+/// Whether a definition was there before the operators of this namespace, and came with no other operator either: then OLM has
+/// let everyone use it already, and nobody gains by another claim.
+fn is_foreign(cx: &Context<'_>, name: &str, namespace: &str) -> Result<bool, Refusal> {
+    let Some(came_with) = came_with(cx, name)? else { return Ok(false) };
+    Ok(!came_with.contains(namespace) && came_with.is_disjoint(&claimants(&cx.lookups, name)?))
+}
+
+/// Whether a definition came with an operator that is still there and claims it: what OLM then lets people do is the very
+/// purpose of that operator.
+pub(crate) fn is_backed(cx: &Context<'_>, name: &str) -> Result<bool, Refusal> {
+    let Some(came_with) = came_with(cx, name)? else { return Ok(false) };
+    Ok(!came_with.is_disjoint(&claimants(&cx.lookups, name)?))
+}
+
+/// The namespaces with whose operators a definition says it came; nothing if there is no such definition.
+fn came_with(cx: &Context<'_>, name: &str) -> Result<Option<BTreeSet<String>>, Refusal> {
     let get = Get { resource: CUSTOM_RESOURCE_DEFINITIONS, namespace: None, name };
-    let Some(answer) = cx.lookups.get(get.resource, get.namespace, get.name)? else { return Ok(false) };
+    let Some(answer) = cx.lookups.get(get.resource, get.namespace, get.name)? else { return Ok(None) };
     let definition: Definition<'_> = parse(&answer, &get)?;
-    let came_along = definition.metadata.annotations.iter().any(|(key, operator)| {
-        key.starts_with(ALONGSIDE) && operator.split_once('/').is_some_and(|(of, _)| of == namespace)
-    });
-    Ok(!came_along)
+    let annotations = definition.metadata.annotations.iter();
+    let operators = annotations.filter(|(key, _)| key.starts_with(ALONGSIDE));
+    let named = operators.filter_map(|(_, operator)| operator.split_once('/'));
+    Ok(Some(ordered(named.map(|(namespace, _)| namespace.to_owned()))))
+}
+
+/// The namespaces of the operators that say a definition is their own, copies aside.
+pub(crate) fn claimants(lookups: &Lookups<'_>, definition: &str) -> Result<BTreeSet<String>, LookupError> {
+    let list = List { resource: CLUSTER_SERVICE_VERSIONS, namespace: None };
+    let answer = lookups.list(list.resource, list.namespace)?;
+    let mut found = BTreeSet::new();
+    each_item(&answer, &list, &mut |claim: Claim<'_>| {
+        let metadata = &claim.metadata;
+        let owns = claim.spec.definitions.owned.iter().any(|owned| owned.name == *definition);
+        if owns && metadata.copied_from(&metadata.namespace).is_none() {
+            found.insert(metadata.namespace.to_string());
+        }
+    })?;
+    Ok(found)
 }

@@ -1,4 +1,4 @@
-//! What an operator asks for: declared, and implied by what OLM does for it (specification 2.4).
+//! What an operator asks for: declared, and implied by what OLM does for it.
 
 use std::ops::Deref;
 use std::rc::Rc;
@@ -140,7 +140,7 @@ pub fn of_role<'r>(
     };
     let mut demands = vec![demand(rules, None)];
     if is_aggregated {
-        let why = "an aggregationRule takes in whatever is labelled for it later, so it needs everything";
+        let why = "an aggregationRule picks up whatever is labelled for it later, so it requires full authority";
         demands.push(demand(everything, Some(why.to_owned())));
     }
     demands
@@ -150,8 +150,8 @@ pub fn of_role<'r>(
 #[must_use]
 pub fn of_held<'r>(held: &Held, rules: Rules, account: &str, whose: &str) -> Demand<'r> {
     let why = format!(
-        "ServiceAccount {account}, which {whose} run as, already holds {} through {} {}: remove that binding, or have them \
-         run as another account",
+        "ServiceAccount {account}, which {whose} run as, already holds {} through {} {}: remove that binding, or run \
+         them as another account",
         held.role,
         held.binding_kind(),
         held.binding.name

@@ -108,12 +108,14 @@ pub fn bounded(
             continue;
         }
         shortfall.notes.extend(judged.notes.iter().cloned());
-        let heading = format!("{} asks for more than {} allows ({})", judged.what, boundary.said, boundary.by);
-        let next = format!(
-            "Grant it with: operator-bounds derive {} --for {} | kubectl apply -f -   (or drop the operator)",
+        let heading = format!("{} asks for more than {} allows ({})", judged.what, boundary.description, boundary.by);
+        let grant = format!(
+            "Grant it with: operator-bounds derive {} --for {} | kubectl apply -f -",
             judged.manifest,
             boundary.for_argument()
         );
+        // A command ends its line, so that it can be pasted.
+        let next = [grant.as_str(), "or do not install this operator"];
         messages.push(message::excess(&heading, &shortfall.excess, &shortfall.notes, &next));
         lines.push(format!("{heading}; it would be refused in mode enforce. Missing:"));
         let missing = message::lines(&shortfall.excess);

@@ -91,8 +91,8 @@ pub fn empty_target(group: &Group) -> Refusal {
     Refusal::forbidden(
         Reason::EmptyTargetNamespace,
         format!(
-            "{group} has an empty name among spec.targetNamespaces, which OLM takes for an error. \
-             Remove it; leave out targetNamespaces and selector altogether to target all namespaces."
+            "{group} has an empty name among spec.targetNamespaces, which OLM treats as an error. Remove it; leave \
+             out targetNamespaces and selector altogether to target all namespaces."
         ),
     )
 }
@@ -117,7 +117,7 @@ pub fn groups_of(lookups: &Lookups<'_>, namespace: &str) -> Result<Vec<Group>, L
     groups(lookups, &|group| group.metadata.namespace == *namespace)
 }
 
-/// The active group of a namespace (specification 2.2).
+/// The active group of a namespace.
 pub fn active(lookups: &Lookups<'_>, namespace: &str) -> Result<Option<Group>, Refusal> {
     let mut all = groups_of(lookups, namespace)?;
     let active = all.iter().filter(|group| group.is_active()).count();
@@ -140,8 +140,8 @@ fn ambiguous(namespace: &str, groups: &[Group]) -> Refusal {
     Refusal::forbidden(
         Reason::AmbiguousOperatorGroup,
         format!(
-            "more than one OperatorGroup manages namespace {namespace} ({}; {which}), so nobody can tell what bounds \
-             its operators. Keep one: kubectl delete operatorgroup --namespace {namespace} <name>",
+            "more than one OperatorGroup manages namespace {namespace} ({}; {which}), so what bounds its operators \
+             cannot be determined. Keep one: kubectl delete operatorgroup --namespace {namespace} <name>",
             names.join(", ")
         ),
     )
@@ -168,6 +168,18 @@ fn selected(lookups: &Lookups<'_>, selector: &Selector<'_>) -> Result<BTreeSet<S
     each_item(&answer, &List { resource: NAMESPACES, namespace: None }, &mut |row: NamespaceRow<'_>| {
         if selector.selects(&row.metadata.labels) {
             found.insert(row.metadata.name.to_string());
+        }
+    })?;
+    Ok(found)
+}
+
+/// The value of a label of a Namespace.
+pub fn label_of(lookups: &Lookups<'_>, namespace: &str, label: &str) -> Result<Option<String>, LookupError> {
+    let answer = lookups.list(NAMESPACES, None)?;
+    let mut found = None;
+    each_item(&answer, &List { resource: NAMESPACES, namespace: None }, &mut |row: NamespaceRow<'_>| {
+        if row.metadata.name == *namespace {
+            found = row.metadata.labels.iter().find(|(key, _)| **key == *label).map(|(_, value)| value.to_string());
         }
     })?;
     Ok(found)

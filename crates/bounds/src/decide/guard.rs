@@ -1,4 +1,4 @@
-//! The boundary guard (specification 3.2): whoever chooses a boundary, or what runs inside it, could otherwise use it
+//! The boundary guard: whoever chooses a boundary, or what runs inside it, could otherwise use it
 //! to climb.
 
 use std::collections::BTreeSet;
@@ -42,8 +42,9 @@ impl Choice<'_> {
     };
 }
 
-/// Whether somebody has to be asked: not OLM's own accounts, nor the exempt.
-fn is_guarded(cx: &Context<'_>, requester: &Identity) -> bool {
+/// Whether somebody has to be asked: not OLM's own accounts, nor the exempt; and there is nobody in the background audit.
+pub(crate) fn is_guarded(cx: &Context<'_>, requester: Option<&Identity>) -> bool {
+    let Some(requester) = requester else { return false };
     let exempt = &cx.settings.exempt;
     !(cx.settings.is_olm_v0(requester.user())
         || cx.settings.is_olm_v1(requester.user())
@@ -63,8 +64,7 @@ pub(crate) fn check(
     if severity == Severity::Off {
         return Ok(());
     }
-    // There is nobody to ask in the background audit.
-    let Some(requester) = requester.filter(|requester| is_guarded(cx, requester)) else { return Ok(()) };
+    let Some(requester) = requester.filter(|requester| is_guarded(cx, Some(requester))) else { return Ok(()) };
     let Some(text) = objection(cx, requester, act, choice)? else {
         cx.fact("guard", "passed");
         return Ok(());
@@ -123,7 +123,8 @@ fn objection_to_boundary(
     });
     let mut demands = Vec::new();
     for held in &theirs.held {
-        let why = format!("{} holds {} through {} {}", boundary.said, held.role, held.binding_kind(), held.place());
+        let why =
+            format!("{} holds {} through {} {}", boundary.description, held.role, held.binding_kind(), held.place());
         let Some(rules) = cx.lookups.role(&held.role).map_err(|error| error.because(&why))? else { continue };
         demands.push(Demand { why: Some(why), ..Demand::plain(held.scope.clone(), DemandedRules::Shared(rules)) });
     }
@@ -135,9 +136,9 @@ fn objection_to_boundary(
     Ok((!shortfall.excess.is_empty()).then(|| {
         let heading = format!(
             "User {user} may not {act}: {} holds more than {user} does, and {user} may not impersonate it. {user} lacks",
-            boundary.said
+            boundary.description
         );
-        message::excess(&heading, &shortfall.excess, &shortfall.notes, &allow_impersonation(requester, boundary))
+        message::excess(&heading, &shortfall.excess, &shortfall.notes, &[&allow_impersonation(requester, boundary)])
     }))
 }
 

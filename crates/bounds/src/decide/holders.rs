@@ -11,7 +11,7 @@ use crate::olm::meta::BindingMeta;
 use crate::rbac::grant::Grant;
 use crate::rbac::role::{RoleKey, RoleRef};
 use crate::rbac::scope::Scope;
-use crate::rbac::subject::{Identity, Subject};
+use crate::rbac::subject::{Accounts, Identity, Subject};
 use crate::read::name::is_plain;
 use crate::read::object::object;
 use crate::read::order::ordered;
@@ -25,6 +25,15 @@ pub enum Reach<'s> {
     Everywhere,
 }
 
+impl Reach<'_> {
+    fn counts(self, scope: &Scope) -> bool {
+        match (self, scope) {
+            (Reach::Everywhere, _) | (_, Scope::Cluster) => true,
+            (Reach::Namespaces(namespaces), Scope::Namespace(namespace)) => namespaces.contains(namespace),
+        }
+    }
+}
+
 /// Somebody, and the roles that bindings give them.
 #[derive(Debug)]
 pub struct Holder {
@@ -34,20 +43,23 @@ pub struct Holder {
     pub held: Vec<Held>,
 }
 
-/// A role that an identity holds somewhere.
+/// A role that an identity holds somewhere, shared by everybody whom the same binding names.
+pub type Held = Rc<HeldRole>;
+
+/// A role that is held somewhere.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldRole {
     /// Where.
     pub scope: Scope,
     /// Which role.
     pub role: RoleKey,
     /// By which binding.
-    pub binding: Rc<BindingMeta<'static>>,
+    pub binding: BindingMeta<'static>,
     /// The how manieth of all bindings that were looked at that is.
     pub(crate) row: usize,
 }
 
-impl Held {
+impl HeldRole {
     /// `RoleBinding` or `ClusterRoleBinding`.
     #[must_use]
     pub fn binding_kind(&self) -> &'static str {
@@ -105,13 +117,33 @@ object! {
     }
 }
 
-/// Finds the roles that each of the holders holds within `reach`.
+/// Finds the roles that each of the holders holds within `reach`. Of those who were looked for everywhere it is known already:
+/// RoleBindings are by far the longest list, and an approval of many operators would read it again for each.
 pub fn find(lookups: &Lookups<'_>, holders: &mut [Holder], reach: Reach<'_>) -> Result<(), LookupError> {
+    let mut unknown = Vec::new();
+    for holder in holders {
+        match lookups.held(&holder.identity) {
+            Some(held) => holder.held = held.into_iter().filter(|held| reach.counts(&held.scope)).collect(),
+            None => unknown.push(holder),
+        }
+    }
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let sought = Sought::new(unknown.iter().map(|holder| &holder.identity).collect());
+    let mut found: Vec<Vec<Held>> = unknown.iter().map(|_| Vec::new()).collect();
     let mut number = 0;
     each_binding(lookups, reach, &mut |within, row| {
         number += 1;
-        select(row, number, within, holders)
-    })
+        sought.select(row, number, within, &mut found)
+    })?;
+    for (holder, held) in unknown.into_iter().zip(found) {
+        if matches!(reach, Reach::Everywhere) {
+            lookups.remember(&holder.identity, &held);
+        }
+        holder.held = held;
+    }
+    Ok(())
 }
 
 /// What one identity holds within `reach`.
@@ -171,25 +203,64 @@ fn read(
     failed.map_or(Ok(()), Err)
 }
 
-fn select(row: &BindingRow<'_>, number: usize, within: Within<'_>, holders: &mut [Holder]) -> Result<(), LookupError> {
-    // The namespace matters for subjects without one, so it is read only when somebody could match at all.
-    let may_match = row.subjects.iter().any(|subject| {
-        subject.kind == "ServiceAccount" && subject.namespace.is_empty()
-            || holders.iter().any(|holder| holder.identity.named_by(subject, None))
-    });
-    if !may_match {
-        return Ok(());
-    }
-    let Some((metadata, scope)) = row.place(within)? else { return Ok(()) };
-    let Some(role) = row.role_ref.key(scope.namespace()) else { return Ok(()) };
-    let binding = Rc::new(metadata.into_owned());
-    for holder in holders {
-        if row.subjects.iter().any(|subject| holder.identity.named_by(subject, scope.namespace())) {
-            let held = Held { scope: scope.clone(), role: role.clone(), binding: Rc::clone(&binding), row: number };
-            holder.held.push(held);
+/// Those that are looked for, by what the subjects that name them are called: there may be thousands of both.
+struct Sought<'h> {
+    identities: Vec<&'h Identity>,
+    names: Vec<&'h str>,
+    /// For each of the names, whom a subject of that name may mean.
+    meant: Vec<Vec<usize>>,
+}
+
+impl<'h> Sought<'h> {
+    fn new(identities: Vec<&'h Identity>) -> Self {
+        let names: Vec<&str> = ordered(identities.iter().flat_map(|identity| names_of(identity))).into_iter().collect();
+        let mut meant: Vec<Vec<usize>> = names.iter().map(|_| Vec::new()).collect();
+        for (number, identity) in identities.iter().enumerate() {
+            for name in names_of(identity) {
+                meant[names.partition_point(|other| *other < name)].push(number);
+            }
         }
+        Sought { identities, names, meant }
     }
-    Ok(())
+
+    /// Whom a subject may mean.
+    fn meant_by(&self, subject: &Subject<'_>) -> &[usize] {
+        let place = self.names.partition_point(|name| *name < subject.name.as_str());
+        if self.names.get(place).is_some_and(|name| subject.name == *name) { &self.meant[place] } else { &[] }
+    }
+
+    /// Adds the role of a binding to what is found of everybody whom it names.
+    fn select(
+        &self,
+        row: &BindingRow<'_>,
+        number: usize,
+        within: Within<'_>,
+        found: &mut [Vec<Held>],
+    ) -> Result<(), LookupError> {
+        // The metadata is read only when somebody could match at all.
+        if row.subjects.iter().all(|subject| self.meant_by(subject).is_empty()) {
+            return Ok(());
+        }
+        let Some((metadata, scope)) = row.place(within)? else { return Ok(()) };
+        let Some(role) = row.role_ref.key(scope.namespace()) else { return Ok(()) };
+        let held = Rc::new(HeldRole { scope, role, binding: metadata.into_owned(), row: number });
+        for subject in &row.subjects {
+            for &one in self.meant_by(subject) {
+                // A binding may name somebody more than once.
+                let is_new = found[one].last().is_none_or(|last| last.row != number);
+                if is_new && self.identities[one].named_by(subject, held.scope.namespace()) {
+                    found[one].push(Rc::clone(&held));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a subject may be called that names somebody.
+fn names_of(identity: &Identity) -> impl Iterator<Item = &str> {
+    let account = identity.as_service_account().map(|(_, name)| name);
+    identity.groups().iter().map(String::as_str).chain([identity.user()]).chain(account)
 }
 
 impl<'a> BindingRow<'a> {
@@ -206,10 +277,10 @@ impl<'a> BindingRow<'a> {
     }
 }
 
-/// A subject, and the scope of the binding that names it.
+/// The accounts that a subject names, and the scope of the binding that names them.
 #[derive(Debug)]
 pub struct Bound {
-    subject: Subject<'static>,
+    accounts: Accounts<String>,
     scope: Scope,
 }
 
@@ -217,44 +288,97 @@ impl Bound {
     /// A subject of a binding in this scope.
     #[must_use]
     pub fn new(subject: &Subject<'_>, scope: &Scope) -> Self {
-        Bound { subject: subject.clone().into_owned(), scope: scope.clone() }
+        Bound { accounts: subject.accounts(scope.namespace()).into_owned(), scope: scope.clone() }
     }
 
-    /// The account that it names, as ServiceAccount or as User.
+    /// Where the binding holds.
     #[must_use]
-    pub fn account(&self) -> Option<(&str, &str)> {
-        self.subject.account(self.scope.namespace())
-    }
-
-    /// Whether it names this account, in whichever way.
-    #[must_use]
-    pub fn names(&self, namespace: &str, account: &str) -> bool {
-        Identity::service_account(namespace, account).named_by(&self.subject, self.scope.namespace())
-    }
-
-    /// Whether it names any account of this namespace, in whichever way.
-    #[must_use]
-    pub fn reaches(&self, namespace: &str) -> bool {
-        match self.account() {
-            Some((of, _)) => of == namespace,
-            // Through its groups one account of a namespace is as good as the other.
-            None => self.names(namespace, ""),
-        }
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 }
 
-/// Everybody who is bound to the roles that `wanted` says, within `reach`, with the role.
+/// The namespaces whose accounts are bound: of both there may be thousands.
+#[derive(Debug, Default)]
+pub struct Reached {
+    /// Those of which one account is named, or all at once.
+    named: BTreeSet<String>,
+    /// Whether all accounts there are are named.
+    all: bool,
+}
+
+impl Reached {
+    /// The namespaces of these.
+    #[must_use]
+    pub fn of(bound: &[Bound]) -> Self {
+        let mut reached = Reached::default();
+        for bound in bound {
+            let accounts = bound.accounts.as_ref();
+            reached.all |= accounts == Accounts::All;
+            reached.named.extend(accounts.namespace().map(str::to_owned));
+        }
+        reached
+    }
+
+    /// Whether an account of this namespace is named, or all of them are.
+    #[must_use]
+    pub fn names(&self, namespace: &str) -> bool {
+        self.named.contains(namespace)
+    }
+
+    /// Whether any account of this namespace is reached, in whichever way.
+    #[must_use]
+    pub fn reaches(&self, namespace: &str) -> bool {
+        self.all || self.names(namespace)
+    }
+}
+
+/// The accounts of one namespace that are bound.
+#[derive(Debug)]
+pub struct ReachedIn<'b> {
+    /// Those that are named one by one.
+    pub named: BTreeSet<&'b str>,
+    /// Whether all of them are.
+    pub all: bool,
+}
+
+impl<'b> ReachedIn<'b> {
+    /// Those of this namespace that any of these is.
+    #[must_use]
+    pub fn new(namespace: &str, bound: &'b [Bound]) -> Self {
+        let mut reached = ReachedIn { named: BTreeSet::new(), all: false };
+        for bound in bound {
+            match bound.accounts.as_ref() {
+                Accounts::One(of, name) if of == namespace => drop(reached.named.insert(name)),
+                Accounts::AllOf(of) if of == namespace => reached.all = true,
+                Accounts::All => reached.all = true,
+                Accounts::One(..) | Accounts::AllOf(_) | Accounts::None => {}
+            }
+        }
+        reached
+    }
+
+    /// Whether this account is reached, in whichever way.
+    #[must_use]
+    pub fn reaches(&self, account: &str) -> bool {
+        self.all || self.named.contains(account)
+    }
+}
+
+/// Everybody who is bound to a role, within `reach`, with the role: those that `wanted` says.
 pub fn bound(
     lookups: &Lookups<'_>,
     reach: Reach<'_>,
-    wanted: &dyn Fn(&RoleKey, &Bound) -> bool,
+    wanted: &dyn Fn(&RoleKey, Accounts<&str>) -> bool,
 ) -> Result<Vec<(RoleKey, Bound)>, LookupError> {
     let mut found = Vec::new();
     each_binding(lookups, reach, &mut |within, row| {
         let Some((_, scope)) = row.place(within)? else { return Ok(()) };
         let Some(role) = row.role_ref.key(scope.namespace()) else { return Ok(()) };
-        let bound = row.subjects.iter().map(|subject| Bound::new(subject, &scope));
-        found.extend(bound.filter(|bound| wanted(&role, bound)).map(|bound| (role.clone(), bound)));
+        let accounts = row.subjects.iter().map(|subject| subject.accounts(scope.namespace()));
+        let wanted = accounts.filter(|accounts| wanted(&role, *accounts));
+        let owned = |accounts: Accounts<&str>| Bound { accounts: accounts.into_owned(), scope: scope.clone() };
+        found.extend(wanted.map(|accounts| (role.clone(), owned(accounts))));
         Ok(())
     })?;
     Ok(found)

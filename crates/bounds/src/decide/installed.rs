@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use crate::cluster::{CLUSTER_SERVICE_VERSIONS, List, LookupError};
 use crate::decide::lookups::{Lookups, each_item, parse};
 use crate::olm::csv::ClusterServiceVersion;
-use crate::olm::meta::Bare;
+use crate::olm::meta::MetaOnly;
 
 /// An operator that is there already.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) fn installed(lookups: &Lookups<'_>, namespace: &str) -> Result<Vec<In
     let mut failed = None;
     each_item(&answer, &list, &mut |raw: &RawValue| {
         // Most of the list are other namespaces' and copies: only the metadata of those is read.
-        let metadata = match parse::<Bare<'_>>(raw.get().as_bytes(), &list) {
+        let metadata = match parse::<MetaOnly<'_>>(raw.get().as_bytes(), &list) {
             Ok(bare) => bare.metadata,
             Err(error) => {
                 failed = Some(error);

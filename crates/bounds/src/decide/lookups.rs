@@ -10,10 +10,12 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 
 use crate::cluster::{CLUSTER_ROLES, Cluster, Get, List, LookupError, Question, ROLES, Resource, SERVICE_ACCOUNTS};
-use crate::olm::meta::Bare;
+use crate::decide::holders::Held;
+use crate::olm::meta::MetaOnly;
 use crate::olm::selector::Selector;
 use crate::rbac::role::{RoleKey, Rules};
 use crate::rbac::rule::Rule;
+use crate::rbac::subject::Identity;
 use crate::read::name::{is_no_name, is_object_name, is_plain};
 use crate::read::object::object;
 use crate::read::text::Text;
@@ -49,6 +51,8 @@ pub struct Lookups<'c> {
     roles: Known<RoleKey, Option<Role>>,
     role_bytes: Cell<usize>,
     accounts: Known<(String, String), bool>,
+    /// What somebody holds anywhere. Of those there may be thousands: an operator may run as so many accounts.
+    held: RefCell<BTreeMap<Identity, Vec<Held>>>,
 }
 
 impl fmt::Debug for Lookups<'_> {
@@ -100,6 +104,7 @@ impl<'c> Lookups<'c> {
             roles: Known::new(),
             role_bytes: Cell::new(0),
             accounts: Known::new(),
+            held: RefCell::default(),
         }
     }
 
@@ -142,12 +147,12 @@ impl<'c> Lookups<'c> {
             return Ok(None);
         }
         if !is_plain(name) || !namespace.is_none_or(is_plain) {
-            return Err(failed(&get, "the name has characters in it that lead elsewhere in a URL"));
+            return Err(failed(&get, "the name contains characters that would lead elsewhere in a URL"));
         }
         self.count();
         let Some(answer) = self.cluster.get(&get)? else { return Ok(None) };
         // Whatever was asked on the way, the answer must be about the object that was asked for.
-        let found: Bare<'_> = parse(&answer, &get)?;
+        let found: MetaOnly<'_> = parse(&answer, &get)?;
         if found.metadata.name != *name {
             return Err(failed(&get, "the answer is about another object"));
         }
@@ -195,8 +200,12 @@ impl<'c> Lookups<'c> {
         let resource = if key.namespace.is_some() { ROLES } else { CLUSTER_ROLES };
         let get = Get { resource, namespace: key.namespace.as_deref(), name: &key.name };
         if self.roles.len() >= MAX_ROLES {
-            let reason = format!("more than {MAX_ROLES} roles would have to be looked up for this verdict");
-            return Err(failed(&get, &reason));
+            return Err(LookupError::over_limit(
+                &get,
+                format!(
+                    "more than {MAX_ROLES} roles are bound where this is judged, and no more are looked up for one verdict"
+                ),
+            ));
         }
         let role = match self.get(get.resource, get.namespace, get.name)? {
             None => None,
@@ -206,8 +215,8 @@ impl<'c> Lookups<'c> {
                 let rules = row.rules.map_or("[]", RawValue::get);
                 self.role_bytes.set(self.role_bytes.get() + rules.len());
                 if self.role_bytes.get() > MAX_ROLE_BYTES {
-                    let reason = format!("the roles of this verdict are longer than {MAX_ROLE_BYTES} bytes together");
-                    return Err(failed(&get, &reason));
+                    let reason = format!("the roles for this verdict exceed {MAX_ROLE_BYTES} bytes in total");
+                    return Err(LookupError::over_limit(&get, reason));
                 }
                 let rules: Vec<Rule<'_>> = parse(rules.as_bytes(), &get)?;
                 Some(Role {
@@ -218,6 +227,16 @@ impl<'c> Lookups<'c> {
         };
         self.roles.insert(key.clone(), role.clone());
         Ok(role)
+    }
+
+    /// What somebody holds anywhere, if that was looked for already.
+    pub(crate) fn held(&self, identity: &Identity) -> Option<Vec<Held>> {
+        self.held.borrow().get(identity).cloned()
+    }
+
+    /// Keeps what somebody was found to hold anywhere.
+    pub(crate) fn remember(&self, identity: &Identity, held: &[Held]) {
+        self.held.borrow_mut().insert(identity.clone(), held.to_vec());
     }
 
     /// The API server's own answer.
@@ -231,8 +250,8 @@ impl<'c> Lookups<'c> {
 #[must_use]
 pub fn answer_too_long(lookup: &dyn fmt::Display, bytes: usize) -> LookupError {
     let reason = format!(
-        "the answer is {bytes} bytes long, and at most {MAX_ANSWER} are read. All metadata comes along: look for objects of \
-         this kind with large annotations"
+        "the answer is {bytes} bytes long, and at most {MAX_ANSWER} are read. All metadata is included: look for \
+         objects of this kind with large annotations"
     );
     failed(lookup, &reason)
 }

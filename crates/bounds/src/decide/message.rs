@@ -18,7 +18,8 @@ pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for letter in text.chars() {
         if letter.is_control()
-            || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(letter,
+                '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
         {
             clean.extend(letter.escape_default());
         } else {
@@ -28,15 +29,18 @@ pub fn clean(text: &str) -> String {
     clean
 }
 
-/// Lists an excess under a heading, ends with what to do next, and stays within the limit.
+/// Lists an excess under a heading, ends with what to do next, line by line, and stays within the limit.
 #[must_use]
-pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &str) -> String {
+pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &[&str]) -> String {
     let mut text = format!("{}:\n", clean(heading));
-    let mut tail: String = notes.iter().map(|note| format!("  {}\n", clean(note))).collect();
-    tail.push_str(&clean(next));
+    let mut advice = next.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n");
+    clip(&mut advice, MAX_MESSAGE / 4);
+    // What to do next comes first when there is not room for everything.
+    let mut tail = noted(notes, MAX_MESSAGE / 2 - advice.len());
+    tail.push_str(&advice);
     // Room for the line that counts the rest.
-    let budget = MAX_MESSAGE.saturating_sub(clip(&mut tail, MAX_MESSAGE / 2) + 80);
-    clip(&mut text, budget / 2);
+    let budget = MAX_MESSAGE.saturating_sub(tail.len() + 80);
+    let heading_length = clip(&mut text, budget / 2);
     let mut left_out = 0;
     for (scope, rules) in excess {
         let mut block = format!("  {}\n", clean(&scope.to_string()));
@@ -44,7 +48,14 @@ pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &str) 
             let line = format!("    {rule}\n");
             // What follows is only counted: there may be tens of thousands.
             if left_out > 0 || text.len() + block.len() + line.len() > budget {
-                left_out += rules.len() - number;
+                let shown = usize::from(text.len() == heading_length);
+                if shown == 1 {
+                    // A single rule may be longer than everything: then its beginning says what it is about.
+                    block.push_str(&line);
+                    clip(&mut block, budget.saturating_sub(text.len()));
+                    text.push_str(&block);
+                }
+                left_out += rules.len() - number - shown;
                 break;
             }
             text.push_str(&block);
@@ -56,6 +67,20 @@ pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &str) 
         text.push_str(&format!("  … and {left_out} more {}\n", if left_out == 1 { "rule" } else { "rules" }));
     }
     text.push_str(&tail);
+    text
+}
+
+/// The notes, a line each, as many as there is room for; the rest is counted.
+fn noted(notes: &[String], room: usize) -> String {
+    let mut text = String::new();
+    for (number, note) in notes.iter().enumerate() {
+        let line = format!("  {}\n", clean(note));
+        if text.len() + line.len() + 40 > room {
+            text.push_str(&format!("  … and {} more notes\n", notes.len() - number));
+            break;
+        }
+        text.push_str(&line);
+    }
     text
 }
 
@@ -203,7 +228,7 @@ mod tests {
             ),
         ]);
         assert_eq!(
-            excess("X asks for more than Y allows (Z)", &excess_of, &[], "Grant it with: …"),
+            excess("X asks for more than Y allows (Z)", &excess_of, &[], &["Grant it with: …"]),
             "X asks for more than Y allows (Z):\n  cluster-wide\n    apiGroups: [\"\"]  resources: [nodes]  \
              verbs: [get, list]\n  in namespace team-b\n    apiGroups: [apps]  resources: [deployments]  \
              verbs: [delete]  resourceNames: [web]\nGrant it with: …"
@@ -221,7 +246,7 @@ mod tests {
 
     #[test]
     fn nothing_that_a_terminal_would_obey_gets_through() {
-        let text = excess("a\u{1b}[31m\nb", &sample(1, &["x".to_owned()]), &["c\rd".to_owned()], "e\u{202e}f");
+        let text = excess("a\u{1b}[31m\nb", &sample(1, &["x".to_owned()]), &["c\rd".to_owned()], &["e\u{202e}f"]);
         assert_eq!(text.lines().count(), 5, "{text}");
         assert!(text.contains("a\\u{1b}[31m\\nb:") && text.contains("c\\rd") && text.contains("e\\u{202e}f"), "{text}");
         assert_eq!(warnings("a\u{202e}b \u{1b}[0m"), ["a\\u{202e}b [0m"]);
@@ -231,7 +256,7 @@ mod tests {
     fn what_does_not_fit_is_counted() {
         let resources: Vec<String> = (0..100).map(|n| format!("resource-{n:03}")).collect();
         let all = sample(5, &resources);
-        let text = excess("heading", &all, &["note".to_owned()], "next");
+        let text = excess("heading", &all, &["note".to_owned()], &["next"]);
         assert!(text.len() <= MAX_MESSAGE, "{}", text.len());
         let shown = text.lines().filter(|line| line.starts_with("    ")).count();
         assert!(text.contains(&format!("… and {} more rules", 500 - shown)), "{text}");
@@ -243,8 +268,13 @@ mod tests {
         let resources: Vec<String> = (0..2000).map(|n| format!("resource-{n:04}")).collect();
         let list: Vec<&str> = resources.iter().map(String::as_str).collect();
         let all = Excess::from([(Scope::Cluster, Rc::from([Rule::on(&[""], &list, &["get"])]))]);
-        let text = excess("heading", &all, &[], "next");
-        assert_eq!(text, "heading:\n  … and 1 more rule\nnext");
+        let text = excess("heading", &all, &[], &["next"]);
+        assert!(
+            text.starts_with("heading:\n  cluster-wide\n    apiGroups: [\"\"]  resources: [resource-0000, "),
+            "{text}"
+        );
+        assert!(text.contains(" … (and ") && text.ends_with(" bytes more)\nnext"), "{text}");
+        assert!(text.len() <= MAX_MESSAGE, "{}", text.len());
     }
 
     #[test]

@@ -44,16 +44,31 @@ impl Piece {
         Ok(csv)
     }
 
-    fn read_as<'a, T: Deserialize<'a>>(&'a self, plan: &str) -> Result<T, Refusal> {
+    pub(crate) fn read_as<'a, T: Deserialize<'a>>(&'a self, plan: &str) -> Result<T, Refusal> {
         let read = self.json.as_ref().map_err(Clone::clone).and_then(|json| json::read(json, "manifest"));
         read.map_err(|error| Refusal::unreadable(format!("{plan}, {}", self.place), error))
     }
 }
 
 /// The judged objects of a plan.
+#[derive(Debug, Default)]
+pub struct Brought {
+    pub(crate) pieces: Vec<Piece>,
+    /// What could not be read, and why, a sentence each without its full stop.
+    pub unread: Vec<String>,
+}
+
+impl Brought {
+    /// Every object, as RBAC, in the same order.
+    pub(crate) fn read(&self, plan: &str) -> Result<Vec<Manifest<'_>>, Refusal> {
+        self.pieces.iter().map(|piece| piece.read(plan)).collect()
+    }
+}
+
+/// What the steps of a plan bring. `plan` is the plan in words.
 #[must_use]
-pub(crate) fn pieces(cx: &Context<'_>, plan: &str, steps: &[Step<'_>]) -> Vec<Piece> {
-    let mut pieces = Vec::new();
+pub fn brought(cx: &Context<'_>, plan: &str, steps: &[Step<'_>]) -> Brought {
+    let mut brought = Brought::default();
     let mut bundles = Vec::new();
     let mut budget = Budget::default();
     for (number, step) in steps.iter().enumerate() {
@@ -62,7 +77,7 @@ pub(crate) fn pieces(cx: &Context<'_>, plan: &str, steps: &[Step<'_>]) -> Vec<Pi
             continue;
         }
         match reference(&resource.manifest) {
-            None => pieces.push(Piece {
+            None => brought.pieces.push(Piece {
                 operator: step.resolving.to_string(),
                 kind: resource.kind.to_string(),
                 place: format!("step {} {} (status.plan[{number}].resource)", resource.kind, resource.name),
@@ -72,12 +87,12 @@ pub(crate) fn pieces(cx: &Context<'_>, plan: &str, steps: &[Step<'_>]) -> Vec<Pi
             // Roles that OLM makes from a CSV refer to its bundle too: once read, the CSV has been judged whole.
             Some(bundle) if bundles.contains(&bundle) => {}
             Some(bundle) => {
-                pieces.extend(unpacked(cx, plan, step, &bundle, bundles.len(), &mut budget));
+                unpacked(cx, plan, step, &bundle, bundles.len(), &mut budget, &mut brought);
                 bundles.push(bundle);
             }
         }
     }
-    pieces
+    brought
 }
 
 /// By the kind alone: OLM does not look at the API group either.
@@ -85,7 +100,7 @@ fn is_judged(kind: &str) -> bool {
     matches!(kind, "ClusterServiceVersion" | "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding")
 }
 
-/// The judged manifests of an unpacked bundle. If it cannot be read that is a warning: the CSV itself is judged later.
+/// The judged manifests of an unpacked bundle.
 fn unpacked(
     cx: &Context<'_>,
     plan: &str,
@@ -93,22 +108,18 @@ fn unpacked(
     bundle: &Unpacked,
     read: usize,
     budget: &mut Budget,
-) -> Vec<Piece> {
+    brought: &mut Brought,
+) {
     let place = format!("ConfigMap {}/{}", bundle.namespace, bundle.name);
-    let warn = |reason: &str| {
-        cx.warn(&format!(
-            "{plan}: step {} {} is in {place}, {reason}. It was not judged now; the ClusterServiceVersion is judged when \
-             OLM creates it.",
-            step.resource.kind, step.resource.name
-        ));
-    };
+    let resource = &step.resource;
+    let unread = |reason: &str| format!("{plan}: step {} {} is in {place}, {reason}", resource.kind, resource.name);
     if read >= MAX_BUNDLES {
-        warn(&format!("and one approval looks into {MAX_BUNDLES} bundles only"));
-        return Vec::new();
+        brought.unread.push(unread(&format!("and one approval reads at most {MAX_BUNDLES} bundles")));
+        return;
     }
     let found = match cx.lookups.get(CONFIG_MAPS, Some(&bundle.namespace), &bundle.name) {
         Ok(Some(answer)) => {
-            bundle::read(&answer, &is_judged, budget).map_err(|reason| format!("which cannot be understood ({reason})"))
+            bundle::read(&answer, &is_judged, budget).map_err(|reason| format!("which cannot be parsed ({reason})"))
         }
         Ok(None) => Err("which is gone".to_owned()),
         Err(error) => Err(format!("which could not be read ({})", error.reason())),
@@ -116,18 +127,16 @@ fn unpacked(
     let found = match found {
         Ok(found) => found,
         Err(reason) => {
-            warn(&reason);
-            return Vec::new();
+            brought.unread.push(unread(&reason));
+            return;
         }
     };
-    for reason in &found.unreadable {
-        warn(&format!("one entry of which cannot be understood ({reason})"));
-    }
-    let mut pieces = Vec::new();
+    let broken = |reason: &String| unread(&format!("one entry of which cannot be parsed ({reason})"));
+    brought.unread.extend(found.unreadable.iter().map(broken));
     for manifest in found.manifests {
         let json = go::as_go_reads(&manifest, "manifest");
         let Some(kind) = judged_kind(json.as_ref().map_or(&manifest, String::as_str)) else { continue };
-        pieces.push(Piece {
+        brought.pieces.push(Piece {
             operator: step.resolving.to_string(),
             place: format!("{kind} in {place}"),
             kind,
@@ -135,7 +144,6 @@ fn unpacked(
             replaces: Some(bundle.replaces.clone()),
         });
     }
-    pieces
 }
 
 fn judged_kind(manifest: &str) -> Option<String> {

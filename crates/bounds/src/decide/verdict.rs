@@ -69,6 +69,8 @@ pub enum Reason {
     InvalidRestrict,
     /// The release is in several parts.
     LargeRelease,
+    /// A Subscription must stay Manual, or its plan must stay.
+    ManualApproval,
     /// It is more than is judged.
     OverLimit,
     /// The namespace has a group already.
@@ -101,6 +103,7 @@ impl Reason {
             Reason::HelmHooks => "helm-hooks",
             Reason::InvalidRestrict => "invalid-restrict",
             Reason::LargeRelease => "large-release",
+            Reason::ManualApproval => "manual-approval",
             Reason::OverLimit => "over-limit",
             Reason::SecondOperatorGroup => "second-operator-group",
             Reason::TooManyQuestions => "too-many-questions",

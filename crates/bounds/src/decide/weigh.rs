@@ -31,7 +31,8 @@ pub fn weigh<'r, 'b>(
     find(&cx.lookups, &mut holders, Reach::Everywhere)?;
     let accounts: Vec<Holder> = holders.split_off(boundaries.len());
     demands.extend(borrowed::demands(cx, operator, &accounts)?);
-    demands.extend(claims::demands(cx, operator, &holders)?);
+    let all: Vec<&Holder> = holders.iter().chain(&accounts).collect();
+    demands.extend(claims::demands(cx, operator, &all)?);
     let judged = namespaces(&demands);
     let limits = boundaries
         .iter()

@@ -1,4 +1,4 @@
-//! What is always OLM's (specification 2.6): the account of an OperatorGroup must not write CustomResourceDefinitions or
+//! What is always OLM's: the account of an OperatorGroup must not write CustomResourceDefinitions or
 //! APIServices.
 
 use crate::decide::context::Context;
@@ -18,22 +18,27 @@ pub fn is_judged(cx: &Context<'_>) -> bool {
     cx.settings.operator_groups.cluster_writes != Severity::Off
 }
 
-/// Refuses, or warns, when the rules (held at cluster scope) write what is OLM's. `what` begins the sentence that ends in
-/// `… write customresourcedefinitions`.
+/// Refuses, or warns, when the rules (held at cluster scope) write what is OLM's. `what` begins the sentence that goes on with
+/// `write what only OLM should write`.
 pub fn check<'r>(cx: &Context<'_>, what: &str, rules: impl Iterator<Item = &'r Rule<'r>>) -> Result<(), Refusal> {
     let written = written(&rules.collect::<Vec<_>>());
     if written.is_empty() {
         return Ok(());
     }
     let lines: Vec<String> = written.iter().map(ToString::to_string).collect();
+    let severity = cx.settings.operator_groups.cluster_writes;
+    let way_out = if severity == Severity::Deny {
+        " (Unmodified OLM uses the account for APIServices and conversion webhooks: where such operators run under an \
+         account, set operatorGroups.clusterWrites: warn in the policy's settings.)"
+    } else {
+        ""
+    };
+    let lines = lines.join("; ");
     let text = format!(
-        "{what} write what is always OLM's, cluster-wide: {}. Leave these verbs out of its roles. (Unmodified OLM uses \
-         the account for APIServices and conversion webhooks: where such operators run under an account, set \
-         operatorGroups.clusterWrites: warn in the policy's settings.)",
-        lines.join("; ")
+        "{what} write what only OLM should write, cluster-wide: {lines}. Leave these verbs out of its roles.{way_out}"
     );
-    cx.fact("clusterWrites", lines.join("; "));
-    cx.object(cx.settings.operator_groups.cluster_writes, Reason::ClusterWrites, text)
+    cx.fact("clusterWrites", lines);
+    cx.object(severity, Reason::ClusterWrites, text)
 }
 
 /// The part of the rules that writes what is OLM's. A rule with names counts too: it writes those.

@@ -3,28 +3,29 @@
 //! way in which a subject can name an account.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::review::Review;
+use crate::cluster::LookupError;
 use crate::decide::boundary::{self, Bounds, Restriction};
+use crate::decide::claims;
 use crate::decide::demand::Demand;
 use crate::decide::excess::{Judged, bounded, limits};
 use crate::decide::groups;
-use crate::decide::holders::{self, Bound, Reach};
+use crate::decide::holders::{self, Bound, Reach, Reached, ReachedIn};
 use crate::decide::installed::{Installed, installed};
 use crate::decide::verdict::{Admitted, Reason, Refusal};
 use crate::olm::group::{Group, OperatorGroup};
 use crate::olm::meta::{Labels, Meta};
 use crate::rbac::role::RoleKey;
 use crate::rbac::scope::Scope;
-use crate::read::object::object;
+use crate::rbac::subject::{Accounts, Subject};
 use crate::read::order::ordered;
-use crate::read::text::Text;
 
 use super::binding::Binding;
 use super::olms_own;
-use super::role::RoleObject;
-use super::{Verdict, read_new, said};
+use super::role::{Labelled, RoleObject};
+use super::{Verdict, describe, read_new};
 
 /// As many namespaces as one piece of RBAC is judged for: each has a boundary of its own.
 const MAX_NAMESPACES: usize = 32;
@@ -91,20 +92,22 @@ pub(super) fn bound<'r>(
     demands: &dyn Fn(&Scope) -> Result<Vec<Demand<'r>>, Refusal>,
 ) -> Verdict {
     let writer = writer(cx)?;
-    let reached = reached(cx, &writer, piece)?;
-    let namespaces = namespaces(cx, &writer, piece, &reached)?;
+    let claimants = if writer == Writer::Olm { claimants(cx, piece)? } else { None };
+    let (concerned, reached) = reached(cx, &writer, piece, claimants.as_ref())?;
+    let namespaces = namespaces(cx, &writer, piece, &concerned, &reached)?;
+    if writer == Writer::Olm && !namespaces.is_empty() && olms_own::is_olms_own(cx, piece)? {
+        return Ok(Admitted("not-judged"));
+    }
     if namespaces.len() > MAX_NAMESPACES {
         return Err(Refusal::forbidden(
             Reason::OverLimit,
             format!(
-                "{} concerns the operators of {} namespaces, and is judged for {MAX_NAMESPACES} at most: split it up",
-                said(cx, &piece.metadata().said_name()),
+                "{} reaches accounts of operators in {} namespaces, and at most {MAX_NAMESPACES} are judged at once: split it \
+                 up, or bind fewer of them",
+                describe(cx, &piece.metadata().display_name()),
                 namespaces.len()
             ),
         ));
-    }
-    if writer == Writer::Olm && !namespaces.is_empty() && olms_own::is_olms_own(cx, piece)? {
-        return Ok(Admitted("not-judged"));
     }
     let mut admitted = Admitted(if namespaces.is_empty() { "not-judged" } else { "no-operator-group" });
     for namespace in &namespaces {
@@ -112,14 +115,27 @@ pub(super) fn bound<'r>(
             admitted = Admitted("exempt");
             continue;
         }
-        let whom = Whom { cx, piece, reached: &reached, there: OnceCell::new() };
+        let here = ReachedIn::new(namespace, &reached);
+        let whom = Whom { cx, piece, reached: &reached, here, there: OnceCell::new() };
         match boundary::of_namespace(cx, namespace, &|group, restriction| whom.is_held(group, restriction))? {
             Bounds::NoGroup => {}
             Bounds::Unbounded(_) => admitted = Admitted("unbounded"),
             Bounds::Bounded(group, boundaries) => {
+                if writer == Writer::Olm {
+                    for_accounts_only(cx, piece, namespace)?;
+                }
+                // What OLM makes for an API is taken in where others are bound; anything else counts where it is.
+                let scopes = match &claimants {
+                    Some(_) => ordered(reached.iter().map(|bound| bound.scope().clone())),
+                    None => ordered([scope(cx)]),
+                };
+                let mut demanded = Vec::new();
+                for scope in &scopes {
+                    demanded.extend(demands(scope)?);
+                }
                 let judged = Judged {
-                    what: said(cx, &piece.metadata().said_name()),
-                    demands: demands(&scope(cx))?,
+                    what: describe(cx, &piece.metadata().display_name()),
+                    demands: demanded,
                     manifest: "CSV.yaml".to_owned(),
                     notes: Vec::new(),
                 };
@@ -137,78 +153,99 @@ fn scope(cx: &Review<'_>) -> Scope {
 }
 
 /// Whether some operators of a group are held to less than the group allows.
-fn restricts(cx: &Review<'_>, group: &OperatorGroup<'_>) -> bool {
-    let entries = &cx.settings.untrusted;
-    !group.metadata.annotations.restrict.is_empty()
-        || entries.iter().any(|entry| entry.applies_to(&group.metadata.namespace))
+fn restricts(cx: &Review<'_>, namespace: &str, restrict: &str) -> bool {
+    !restrict.is_empty() || cx.settings.untrusted.iter().any(|entry| entry.applies_to(namespace))
 }
 
 /// Whom a piece of RBAC reaches: its own subjects, or those that are bound to the role already. Looked for only where
 /// somebody could be reached whom it matters for. OLM writes with its own rights where a group has no account, or had none a
-/// moment ago; an account is bounded itself, but not restricted.
-fn reached(cx: &Review<'_>, writer: &Writer, piece: &Piece<'_>) -> Result<Vec<Bound>, Refusal> {
-    // Nobody is bound yet to a role that is new, unless it takes the place of another.
-    let is_new = matches!(piece, Piece::Role(_, None));
+/// moment ago; an account is bounded itself, but not restricted. The groups that it matters for come along.
+fn reached(
+    cx: &Review<'_>,
+    writer: &Writer,
+    piece: &Piece<'_>,
+    claimants: Option<&BTreeSet<String>>,
+) -> Result<(Vec<Group>, Vec<Bound>), Refusal> {
+    let restricts =
+        |group: &OperatorGroup<'_>| restricts(cx, &group.metadata.namespace, &group.metadata.annotations.restrict);
     let concerned = match writer {
-        Writer::Olm => groups::groups(&cx.lookups, &|group| {
-            restricts(cx, group) || (!is_new && !group.spec.service_account_name.is_empty())
-        })?,
+        Writer::Olm => {
+            let reaches_nobody = reaches_nobody(cx, piece)?;
+            groups::groups(&cx.lookups, &|group| {
+                let claims = claimants.is_none_or(|them| them.contains(group.metadata.namespace.as_str()));
+                claims && (restricts(group) || (!reaches_nobody && !group.spec.service_account_name.is_empty()))
+            })?
+        }
         Writer::Account(namespace) => {
-            groups::groups(&cx.lookups, &|group| group.metadata.namespace == **namespace && restricts(cx, group))?
+            groups::groups(&cx.lookups, &|group| group.metadata.namespace == **namespace && restricts(group))?
         }
         Writer::Audit | Writer::Somebody => Vec::new(),
     };
     if concerned.is_empty() {
-        return Ok(Vec::new());
+        return Ok((concerned, Vec::new()));
     }
     let scope = scope(cx);
-    match piece {
-        Piece::Binding(binding, _) => Ok(binding.subjects.iter().map(|subject| Bound::new(subject, &scope)).collect()),
+    let reached = match piece {
+        Piece::Binding(binding, _) => binding.subjects.iter().map(|subject| Bound::new(subject, &scope)).collect(),
         Piece::Role(role, _) => {
             let key = RoleKey { namespace: scope.namespace().map(str::to_owned), name: role.metadata.name.to_string() };
             if key.namespace.is_none() {
-                return bound_to_cluster_role(cx, &key, &concerned);
+                bound_to_cluster_role(cx, &key, &concerned)?
+            } else {
+                let namespaces = ordered(key.namespace.iter().cloned());
+                let bound = holders::bound(&cx.lookups, Reach::Namespaces(&namespaces), &|row, _| *row == key)?;
+                bound.into_iter().map(|(_, bound)| bound).collect()
             }
-            let namespaces = ordered(key.namespace.iter().cloned());
-            let bound = holders::bound(&cx.lookups, Reach::Namespaces(&namespaces), &|row, _| *row == key)?;
-            Ok(bound.into_iter().map(|(_, bound)| bound).collect())
         }
+    };
+    Ok((concerned, reached))
+}
+
+/// Whether nobody can have a role yet: it is new (unless it takes the place of another), and no other role takes it in.
+fn reaches_nobody(cx: &Review<'_>, piece: &Piece<'_>) -> Result<bool, Refusal> {
+    if !matches!(piece, Piece::Role(_, None)) {
+        return Ok(false);
     }
+    Ok(cx.request.in_namespace().is_some() || !read_new::<Labelled<'_>>(cx)?.is_taken_in())
+}
+
+/// The namespaces whose operators claim the API that a role is for, if it is such a role: OLM makes it for them and nobody else.
+fn claimants(cx: &Review<'_>, piece: &Piece<'_>) -> Result<Option<BTreeSet<String>>, Refusal> {
+    let (Piece::Role(role, _), None) = (piece, cx.request.in_namespace()) else { return Ok(None) };
+    let Some(definition) = olms_own::definition_of(role, &read_new(cx)?) else { return Ok(None) };
+    // A role that only looks like one concerns whomever it reaches.
+    Ok(Some(claims::claimants(&cx.lookups, &definition)?).filter(|claimants| !claimants.is_empty()))
 }
 
 /// Whom a ClusterRole reaches: those that are bound to it, and, of the groups that are concerned, those that are bound to a
 /// role which takes it in.
 fn bound_to_cluster_role(cx: &Review<'_>, key: &RoleKey, concerned: &[Group]) -> Result<Vec<Bound>, Refusal> {
     let object: Labelled<'_> = read_new(cx)?;
-    let of_concern = |bound: &Bound| concerned.iter().any(|group| bound.reaches(&group.namespace));
-    let bound = holders::bound(&cx.lookups, Reach::Everywhere, &|row, bound| {
-        *row == *key || (row.namespace.is_none() && of_concern(bound))
+    let labels = object.with_what_follows();
+    let concerned = ordered(concerned.iter().map(|group| group.namespace.as_str()));
+    let of_concern = |accounts: Accounts<&str>| {
+        accounts == Accounts::All || accounts.namespace().is_some_and(|namespace| concerned.contains(namespace))
+    };
+    let bound = holders::bound(&cx.lookups, Reach::Everywhere, &|row, accounts| {
+        *row == *key || (row.namespace.is_none() && of_concern(accounts))
     })?;
     let mut reached = Vec::new();
     for (row, bound) in bound {
-        if row == *key || cx.lookups.takes_in(&row, &object.metadata.labels)? {
+        if row == *key || cx.lookups.takes_in(&row, &labels)? {
             reached.push(bound);
         }
     }
     Ok(reached)
 }
 
-object! {
-    #[derive(Debug, Default)]
-    struct Labelled<'a> {
-        metadata: LabelledMeta<'a> = "metadata",
-    }
-}
-
-object! {
-    #[derive(Debug, Default)]
-    struct LabelledMeta<'a> {
-        labels: BTreeMap<Text<'a>, Text<'a>> = "labels",
-    }
-}
-
 /// The namespaces whose active group bounds a piece of RBAC, each once.
-fn namespaces(cx: &Review<'_>, writer: &Writer, piece: &Piece<'_>, reached: &[Bound]) -> Result<Vec<String>, Refusal> {
+fn namespaces(
+    cx: &Review<'_>,
+    writer: &Writer,
+    piece: &Piece<'_>,
+    concerned: &[Group],
+    reached: &[Bound],
+) -> Result<Vec<String>, Refusal> {
     let mut found = Namespaces::default();
     let labels = piece.labels();
     let mut is_copy = false;
@@ -228,7 +265,8 @@ fn namespaces(cx: &Review<'_>, writer: &Writer, piece: &Piece<'_>, reached: &[Bo
             if !is_copy {
                 found.add(&cx.request.namespace);
             }
-            for group in groups::groups(&cx.lookups, &|group| concerns(cx, group, reached))? {
+            let reached = Reached::of(reached);
+            for group in concerned.iter().filter(|group| concerns(cx, group, &reached)) {
                 found.add(&group.namespace);
             }
         }
@@ -244,16 +282,13 @@ fn namespaces(cx: &Review<'_>, writer: &Writer, piece: &Piece<'_>, reached: &[Bo
     if found.0.is_empty() && !labels.is_empty() { Err(unknown_owner(cx, piece)) } else { Ok(found.0) }
 }
 
-/// Whether what is reached concerns a group: its account bounds whom a subject names, and a restriction also those whom a
-/// subject reaches through a group of users. (Who is in `system:authenticated` holds what everybody holds.)
-fn concerns(cx: &Review<'_>, group: &OperatorGroup<'_>, reached: &[Bound]) -> bool {
-    let namespace = group.metadata.namespace.as_str();
-    let is_restricted = restricts(cx, group);
-    let is_bounded = !group.spec.service_account_name.is_empty();
-    reached.iter().any(|bound| {
-        let named = bound.account().is_some_and(|(of, _)| of == namespace);
-        (named && (is_bounded || is_restricted)) || (is_restricted && bound.reaches(namespace))
-    })
+/// Whether what is reached concerns a group: its account bounds whom a subject names, and all accounts of the namespace at once,
+/// and a restriction also those whom a subject reaches through a group of users. (Who is in `system:authenticated` holds what
+/// everybody holds.)
+fn concerns(cx: &Review<'_>, group: &Group, reached: &Reached) -> bool {
+    let namespace = group.namespace.as_str();
+    (group.account.is_some() && reached.names(namespace))
+        || (reached.reaches(namespace) && restricts(cx, namespace, &group.restrict))
 }
 
 #[derive(Debug, Default)]
@@ -286,13 +321,36 @@ fn is_copy_from(cx: &Review<'_>, piece: &Piece<'_>, namespace: &str) -> Result<b
     }
 }
 
+/// OLM lifts and copies the bindings that are labelled as an operator's with its own rights: to whomever else they name it
+/// would pass on what that person does not hold there.
+fn for_accounts_only(cx: &Review<'_>, piece: &Piece<'_>, namespace: &str) -> Result<(), Refusal> {
+    let Piece::Binding(binding, _) = piece else { return Ok(()) };
+    let own = cx.request.in_namespace();
+    if !piece.labels().iter().any(|labels| own.is_none() || !labels.copied_from.is_empty()) {
+        return Ok(());
+    }
+    let is_account = |subject: &Subject<'_>| subject.account(own).is_some_and(|(of, _)| of == namespace);
+    let Some(other) = binding.subjects.iter().find(|subject| !is_account(subject)) else { return Ok(()) };
+    Err(Refusal::forbidden(
+        Reason::Guard,
+        format!(
+            "{} names {} {}, which is not a service account of namespace {namespace}: OLM passes on the bindings of operators \
+             with its own rights, and only their own accounts may be named there. Remove the label olm.owner.kind from the \
+             binding in namespace {namespace}.",
+            describe(cx, &piece.metadata().display_name()),
+            other.kind,
+            other.name
+        ),
+    ))
+}
+
 fn unknown_owner(cx: &Review<'_>, piece: &Piece<'_>) -> Refusal {
     Refusal::forbidden(
         Reason::UnknownOwner,
         format!(
-            "{} is labelled olm.owner.kind: ClusterServiceVersion but not olm.owner.namespace, so nobody can tell what \
-             bounds it. Add that label, or remove both.",
-            said(cx, &piece.metadata().said_name())
+            "{} is labelled olm.owner.kind: ClusterServiceVersion but not olm.owner.namespace, so what bounds it \
+             cannot be determined. Add that label, or remove both.",
+            describe(cx, &piece.metadata().display_name())
         ),
     )
 }
@@ -302,8 +360,48 @@ struct Whom<'x> {
     cx: &'x Review<'x>,
     piece: &'x Piece<'x>,
     reached: &'x [Bound],
-    /// The operators of the namespace that is looked at.
-    there: OnceCell<Vec<Installed>>,
+    /// Those of the namespace that is looked at.
+    here: ReachedIn<'x>,
+    /// The operators of that namespace.
+    there: OnceCell<There>,
+}
+
+/// The operators of a namespace, each read once however many restrictions there are.
+struct There {
+    operators: Vec<Operator>,
+    /// Whether somebody is reached who is none of their accounts.
+    is_unknown_reached: bool,
+}
+
+/// What of an operator says whether something is for it.
+struct Operator {
+    name: String,
+    replaces: String,
+    /// Whether it runs as an account that is reached.
+    is_reached: bool,
+}
+
+impl There {
+    fn new(installed: &[Installed], here: &ReachedIn<'_>) -> Result<Self, LookupError> {
+        let mut operators = Vec::new();
+        let mut known = BTreeSet::new();
+        for operator in installed {
+            let csv = operator.csv()?;
+            let accounts = csv.accounts();
+            operators.push(Operator {
+                name: operator.name.clone(),
+                replaces: csv.spec.replaces.to_string(),
+                is_reached: accounts.iter().any(|account| here.reaches(account)),
+            });
+            known.extend(accounts.into_iter().filter_map(|account| here.named.get(account).copied()));
+        }
+        Ok(There { operators, is_unknown_reached: here.all || known.len() < here.named.len() })
+    }
+
+    fn any_held(&self, restriction: &Restriction, counts: &dyn Fn(&Operator) -> bool) -> bool {
+        let mut operators = self.operators.iter().filter(|operator| counts(operator));
+        operators.any(|operator| restriction.holds(&operator.name) || restriction.holds(&operator.replaces))
+    }
 }
 
 impl Whom<'_> {
@@ -311,29 +409,16 @@ impl Whom<'_> {
     /// that is reached, for the restricting account itself, which would otherwise grow with the attack; and whichever it is
     /// where nobody can tell for whom this is.
     fn is_held(&self, group: &Group, restriction: &Restriction) -> Result<bool, Refusal> {
-        if self.piece.labels().iter().any(|labels| restriction.holds(&labels.owner)) {
+        if self.piece.labels().iter().any(|labels| restriction.holds(&labels.owner))
+            || self.here.reaches(&restriction.account)
+        {
             return Ok(true);
         }
-        let namespace = group.namespace.as_str();
-        if self.reached.iter().any(|bound| bound.names(namespace, &restriction.account)) {
+        let there = self.there(&group.namespace)?;
+        if there.any_held(restriction, &|operator| operator.is_reached) {
             return Ok(true);
         }
-        let mut unknown = self.is_unattributed();
-        let mut accounts = Vec::new();
-        for operator in self.there(namespace)? {
-            let csv = operator.csv()?;
-            let is_reached = |account: &&str| self.reached.iter().any(|bound| bound.names(namespace, account));
-            if csv.accounts().iter().any(is_reached)
-                && (restriction.holds(&operator.name) || restriction.holds(&csv.spec.replaces))
-            {
-                return Ok(true);
-            }
-            accounts.extend(csv.accounts().into_iter().map(str::to_owned));
-        }
-        unknown |= self.reached.iter().any(|bound| match bound.account() {
-            Some((of, name)) => of == namespace && !accounts.iter().any(|account| account == name),
-            None => bound.reaches(namespace),
-        });
+        let unknown = self.is_unattributed() || there.is_unknown_reached;
         Ok(unknown && self.is_set_up(group, restriction)?)
     }
 
@@ -349,19 +434,17 @@ impl Whom<'_> {
         if restriction.is_local {
             return Ok(true);
         }
-        for operator in self.there(&group.namespace)? {
-            if restriction.holds(&operator.name) || restriction.holds(&operator.csv()?.spec.replaces) {
-                return Ok(true);
-            }
+        if self.there(&group.namespace)?.any_held(restriction, &|_| true) {
+            return Ok(true);
         }
         Ok(self.cx.lookups.account_exists(&group.namespace, &restriction.account)?)
     }
 
-    fn there(&self, namespace: &str) -> Result<&[Installed], Refusal> {
+    fn there(&self, namespace: &str) -> Result<&There, Refusal> {
         if let Some(there) = self.there.get() {
             return Ok(there);
         }
-        let there = installed(&self.cx.lookups, namespace)?;
+        let there = There::new(&installed(&self.cx.lookups, namespace)?, &self.here)?;
         Ok(self.there.get_or_init(|| there))
     }
 }

@@ -14,7 +14,7 @@ use crate::rbac::subject::{Identity, Subject};
 use crate::read::object::object;
 
 use super::attribution::{self, Piece};
-use super::{Verdict, read_new, read_old, said, synthetic};
+use super::{Verdict, describe, read_new, read_old, synthetic};
 
 object! {
     #[derive(Debug, Default)]
@@ -57,8 +57,8 @@ pub(super) fn demand<'r>(cx: &Review<'_>, binding: &Binding<'_>, scope: &Scope) 
 /// A binding to nothing could be filled later: bind first, fill later.
 fn missing_role(cx: &Review<'_>, binding: &Binding<'_>) -> Refusal {
     let message = message::clean(&format!(
-        "{} refers to {} {}, which does not exist, so nobody can tell what it would give. Create the role first.",
-        said(cx, &binding.metadata.said_name()),
+        "{} refers to {} {}, which does not exist, so what it would grant cannot be determined. Create the role first.",
+        describe(cx, &binding.metadata.display_name()),
         binding.role_ref.kind,
         binding.role_ref.name
     ));
@@ -87,7 +87,7 @@ pub(super) fn cluster_writes(cx: &Review<'_>, binding: &Binding<'_>) -> Result<(
     let account = group.account.as_deref().unwrap_or_default();
     let what = format!(
         "{} would let ServiceAccount {}/{account} of {group}",
-        said(cx, &binding.metadata.said_name()),
+        describe(cx, &binding.metadata.display_name()),
         group.namespace
     );
     writes::check(cx, &what, rules.iter())

@@ -4,14 +4,15 @@ use super::review::Review;
 use crate::decide::boundary::{self, Boundary, SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX};
 use crate::decide::guard::{self, Choice};
 use crate::decide::holders::{Reach, holder};
+use crate::decide::life::Life;
 use crate::decide::message::shell;
 use crate::decide::verdict::{Admitted, Reason, Refusal};
-use crate::olm::extension::{ClusterExtension, without};
+use crate::olm::extension::{ClusterExtension, SYNTHETIC_ACCOUNT, without};
 use crate::rbac::subject::Identity;
 use crate::read::json::Unreadable;
-use crate::settings::{Bound, Phase};
+use crate::settings::{Bound, Phase, Severity};
 
-use super::{Verdict, read_new, read_old, said, same_spec, unreadable};
+use super::{Verdict, describe, read_new, read_old, same_spec, unreadable};
 
 pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     let extension: ClusterExtension<'_> = read_new(cx)?;
@@ -21,52 +22,69 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     }
     let old: Option<ClusterExtension<'_>> = read_old(cx)?;
     let unreadable = |error: Unreadable| unreadable(cx, error);
-    let boundary = boundary::of_extension(&extension, cx.settings).map_err(unreadable)?;
-    cx.fact("phase", Phase::VALUES[cx.settings.phase() as usize]);
+    extension.account().map_err(unreadable)?;
+    let life = Life::of(cx, &cx.request.kind.version)?;
+    let boundary = boundary::of_extension(&extension, cx.settings, life.phase).map_err(unreadable)?;
+    cx.fact("phase", Phase::VALUES[life.phase as usize]);
     if let Some(boundary) = &boundary {
         cx.fact("boundary", boundary.identity.user());
     }
-    live(cx, &extension, boundary.as_ref())?;
-    let changed = |part: fn(&ClusterExtension<'_>) -> Vec<Option<String>>| {
-        old.as_ref().is_none_or(|old| part(old) != part(&extension))
+    live(cx, life, &extension, boundary.as_ref())?;
+    let user = |boundary: &Option<Boundary>| boundary.as_ref().map(|boundary| boundary.identity.user().to_owned());
+    let bounding = |extension: &ClusterExtension<'_>| {
+        boundary::of_extension(extension, cx.settings, life.phase).map(|boundary| user(&boundary)).map_err(unreadable)
     };
-    let content = changed(|extension| extension.content().map(|part| part.map(str::to_owned)).to_vec());
-    let old_boundary =
-        old.as_ref().map(|old| boundary::of_extension(old, cx.settings)).transpose().map_err(unreadable)?.flatten();
-    let identity = old.is_none()
-        || boundary.as_ref().map(|boundary| &boundary.identity) != old_boundary.as_ref().map(|old| &old.identity);
-    if content || identity {
+    let named = |extension: &ClusterExtension<'_>| {
+        boundary::named_by(extension).map(|boundary| user(&boundary)).map_err(unreadable)
+    };
+    let (is_other_content, is_other_boundary, is_other_name) = match &old {
+        None => (true, true, true),
+        Some(old) => {
+            (old.content() != extension.content(), bounding(old)? != user(&boundary), named(old)? != named(&extension)?)
+        }
+    };
+    if is_other_content || is_other_boundary {
         check_guard(cx, &extension, boundary.as_ref())?;
+    }
+    if is_other_content || is_other_name {
+        check_named(cx, life, &extension, boundary.as_ref())?;
     }
     Ok(Admitted(if boundary.is_some() { "judged" } else { "unbounded" }))
 }
 
 /// What the phase says of the field.
-fn live(cx: &Review<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Boundary>) -> Result<(), Refusal> {
-    let name = extension.metadata.said_name();
+fn live(
+    cx: &Review<'_>,
+    life: Life,
+    extension: &ClusterExtension<'_>,
+    boundary: Option<&Boundary>,
+) -> Result<(), Refusal> {
+    let name = extension.metadata.display_name();
     let fields = extension.fields();
     let written = || fields.iter().map(|path| path.join(".")).collect::<Vec<_>>().join(" and ");
     let account = extension.account().map_err(|error| unreadable(cx, error))?;
-    match (cx.settings.phase(), !fields.is_empty()) {
+    match (life.phase, !fields.is_empty()) {
         // A field without a name in it is no account either.
         (Phase::Required, true) if account.is_none() => Err(account_required(&name)),
         (Phase::Required, false) => Err(account_required(&name)),
-        (Phase::Required | Phase::Optional, true) if account.is_some() => {
+        (Phase::Required | Phase::Optional, true)
+            if account.as_deref().is_some_and(|name| name != SYNTHETIC_ACCOUNT) =>
+        {
             account_exists(cx, extension.namespace(), account.as_deref().unwrap_or_default(), &name)
         }
-        (Phase::Deprecated | Phase::Removed, true) if cx.settings.cluster_extensions.strip => {
-            strip(cx, &name, &fields, &written())
-        }
+        (Phase::Deprecated | Phase::Removed, true) if is_stripped(cx, life) => strip(cx, &name, &fields, &written()),
         (Phase::Deprecated, true) => {
-            cx.warn(&deprecation(cx, &name));
+            if let Some(text) = deprecation(cx, life, &name) {
+                cx.warn(&text);
+            }
             Ok(())
         }
         (Phase::Removed, true) => Err(Refusal::forbidden(
             Reason::FieldRemoved,
             format!(
-                "ClusterExtension {name} sets {}, which this release of OLM does not have any more. Take the field out \
-                 of the manifest; grant what the extension needs to User olm:clusterextension:{name} instead where the \
-                 policy bounds extensions.",
+                "ClusterExtension {name} sets {}, which this release of OLM no longer has. Remove the field from the \
+                 manifest; grant what the extension needs to User olm:clusterextension:{name} instead where the policy \
+                 bounds extensions.",
                 written()
             ),
         )),
@@ -75,6 +93,10 @@ fn live(cx: &Review<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Bou
             None => Ok(()),
         },
     }
+}
+
+fn is_stripped(cx: &Review<'_>, life: Life) -> bool {
+    cx.settings.cluster_extensions.strip && life.may_be_stripped()
 }
 
 fn account_required(name: &str) -> Refusal {
@@ -87,18 +109,23 @@ fn account_required(name: &str) -> Refusal {
     )
 }
 
-/// What OLM says, or that the field still bounds.
-fn deprecation(cx: &Review<'_>, name: &str) -> String {
-    if cx.settings.cluster_extensions.bound == Bound::ServiceAccount {
-        return format!(
+/// What OLM says, where it does not say so itself, or that the field still bounds.
+fn deprecation(cx: &Review<'_>, life: Life, name: &str) -> Option<String> {
+    let still_bounds = cx.settings.cluster_extensions.bound == Bound::ServiceAccount;
+    match (life.is_said_by_olm(), still_bounds) {
+        (true, false) => None,
+        (true, true) => Some(format!(
+            "'spec.serviceAccount' of ClusterExtension '{name}' still bounds the extension here, although OLM ignores it."
+        )),
+        (false, true) => Some(format!(
             "[DEPRECATION] 'spec.serviceAccount' is specified in ClusterExtension '{name}': it still bounds the extension \
              here, but will be removed in a future release."
-        );
+        )),
+        (false, false) => Some(format!(
+            "[DEPRECATION] 'spec.serviceAccount' is specified in ClusterExtension '{name}', but is ignored and will be \
+             removed in a future release."
+        )),
     }
-    format!(
-        "[DEPRECATION] 'spec.serviceAccount' is specified in ClusterExtension '{name}', but is ignored and will be removed \
-         in a future release."
-    )
 }
 
 /// Takes out exactly the field, wherever it is.
@@ -110,7 +137,7 @@ fn strip(cx: &Review<'_>, name: &str, fields: &[&[&str]], written: &str) -> Resu
     cx.mutate(stripped.map_err(broken)?);
     cx.fact("stripped", written);
     cx.warn(&format!(
-        "{written} was taken out of ClusterExtension {name}: OLM ignores it. Take it out of the manifest too."
+        "{written} was removed from ClusterExtension {name}: OLM ignores it. Remove it from the manifest too."
     ));
     Ok(())
 }
@@ -139,8 +166,8 @@ fn warn_of_nothing_granted(cx: &Review<'_>, name: &str, boundary: &Boundary) -> 
     let named = Identity::user_in(user, vec![SYNTHETIC_GROUP.to_owned()]);
     if holder(&cx.lookups, named, Reach::Everywhere)?.held.is_empty() {
         cx.warn(&format!(
-            "ClusterExtension {name} runs as User {user} (Group {SYNTHETIC_GROUP}), which holds nothing yet: nothing is \
-             installed until it does. See what it needs: operator-bounds derive BUNDLE --for {}",
+            "ClusterExtension {name} runs as User {user} (Group {SYNTHETIC_GROUP}), which holds no permissions yet: \
+             nothing is installed until it does. See what it needs: operator-bounds derive BUNDLE --for {}",
             boundary.for_argument()
         ));
     }
@@ -148,9 +175,9 @@ fn warn_of_nothing_granted(cx: &Review<'_>, name: &str, boundary: &Boundary) -> 
 }
 
 fn check_guard(cx: &Review<'_>, extension: &ClusterExtension<'_>, boundary: Option<&Boundary>) -> Result<(), Refusal> {
-    let what = said(cx, &extension.metadata.said_name());
+    let what = describe(cx, &extension.metadata.display_name());
     if let Some(boundary) = boundary {
-        let act = format!("run {what} as {}", boundary.said);
+        let act = format!("run {what} as {}", boundary.description);
         return guard::check(cx, cx.requester.as_ref(), cx.settings.guard, &act, &Choice::Boundary(boundary));
     }
     let everything = Choice::Everything {
@@ -158,4 +185,25 @@ fn check_guard(cx: &Review<'_>, extension: &ClusterExtension<'_>, boundary: Opti
         instead: "have the policy bound extensions (clusterExtensions.bound)",
     };
     guard::check(cx, cx.requester.as_ref(), cx.settings.guard_unbounded, &format!("install {what}"), &everything)
+}
+
+/// The account that an extension names is chosen, too, where OLM may act as it, whatever bounds besides. (One that is called like
+/// the synthetic identity is an account where the feature gate for that is off.)
+fn check_named(
+    cx: &Review<'_>,
+    life: Life,
+    extension: &ClusterExtension<'_>,
+    boundary: Option<&Boundary>,
+) -> Result<(), Refusal> {
+    let Some(account) = extension.account().map_err(|error| unreadable(cx, error))? else { return Ok(()) };
+    let named = boundary::account_of(extension, &account);
+    let is_guarded = cx.settings.guard != Severity::Off && guard::is_guarded(cx, cx.requester.as_ref());
+    if !is_guarded || is_stripped(cx, life) || boundary.is_some_and(|boundary| boundary.identity == named.identity) {
+        return Ok(());
+    }
+    if !life.may_be_used(cx, &cx.request.kind.version)? {
+        return Ok(());
+    }
+    let act = format!("have {} name {}", describe(cx, &extension.metadata.display_name()), named.description);
+    guard::check(cx, cx.requester.as_ref(), cx.settings.guard, &act, &Choice::Boundary(&named))
 }

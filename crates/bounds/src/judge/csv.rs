@@ -44,7 +44,7 @@ fn install(
     namespace: &str,
     may_replace: bool,
 ) -> Verdict {
-    match boundary::of_operator(cx, namespace, &[&csv.metadata.said_name(), &csv.spec.replaces])? {
+    match boundary::of_operator(cx, namespace, &[&csv.metadata.display_name(), &csv.spec.replaces])? {
         Bounds::NoGroup => Ok(Admitted("no-operator-group")),
         Bounds::Unbounded(_) => Ok(Admitted("unbounded")),
         Bounds::Bounded(group, boundaries) => {
@@ -52,11 +52,11 @@ fn install(
             let operator = Operator { csv, before, namespace, targets: &targets, may_replace };
             let Weighed { demands, limits } = weigh(cx, &operator, &boundaries)?;
             let judged = Judged {
-                what: format!("ClusterServiceVersion {namespace}/{}", csv.metadata.said_name()),
+                what: format!("ClusterServiceVersion {namespace}/{}", csv.metadata.display_name()),
                 demands,
                 manifest: format!(
                     "{}{}",
-                    shell(&format!("{}.yaml", csv.metadata.said_name())),
+                    shell(&format!("{}.yaml", csv.metadata.display_name())),
                     groups::arguments(&targets, namespace)
                 ),
                 notes: lag(&group).into_iter().collect(),
@@ -87,8 +87,8 @@ fn is_true_copy(
 fn lag(group: &Group) -> Option<String> {
     group.status_widens().then(|| {
         format!(
-            "the status of {group} still targets all namespaces, so this was judged cluster-wide; OLM brings it up to \
-             date by itself"
+            "the status of {group} still targets all namespaces, so this was judged cluster-wide; OLM updates it by \
+             itself"
         )
     })
 }

@@ -4,51 +4,21 @@
 //! plan that OLM skips for ever.
 
 use super::review::Review;
-use crate::decide::borrowed::Operator;
-use crate::decide::boundary::{self, Boundary, Bounds};
-use crate::decide::demand::{self, Demand, DemandedRules};
-use crate::decide::excess::{Judged, bounded, limits};
-use crate::decide::groups;
-use crate::decide::message;
-use crate::decide::pieces::{self, Piece};
-use crate::decide::verdict::{Admitted, Reason, Refusal, Refused};
-use crate::decide::weigh::weigh;
-use crate::olm::csv::ClusterServiceVersion;
-use crate::olm::group::Group;
-use crate::olm::meta::Meta;
-use crate::olm::plan::{Manifest, Step};
-use crate::rbac::RBAC;
-use crate::rbac::role::{RoleKey, Rules};
-use crate::rbac::rule::Rule;
-use crate::rbac::scope::Scope;
-use crate::read::object::object;
+use crate::decide::boundary::{self, Bounds};
+use crate::decide::verdict::Admitted;
+use crate::decide::{pieces, plan};
+use crate::olm::plan::InstallPlan;
 
-use super::{Verdict, namespace_of, read_new, read_old, said, subscription};
+use super::{Verdict, describe, manual, namespace_of, read, read_new, read_old, subscription};
 
-/// As many operators as one approval is judged for: each is weighed by itself.
-const MAX_OPERATORS: usize = 32;
-
-object! {
-    #[derive(Debug, Default)]
-    struct InstallPlan<'a> {
-        metadata: Meta<'a> = "metadata",
-        spec: Spec = "spec",
-        status: Status<'a> = "status",
+/// A DELETE of a plan that waits for approval: with the next one, somebody could be luckier.
+pub(super) fn judge_deletion(cx: &Review<'_>) -> Verdict {
+    let plan: InstallPlan<'_> = read(cx, cx.request.old_object, "oldObject")?;
+    if !plan.spec.approved && plan.spec.approval == "Manual" {
+        let what = describe(cx, &plan.metadata.display_name());
+        manual::check(cx, &format!("delete {what}, which waits for approval"), namespace_of(cx, &plan.metadata))?;
     }
-}
-
-object! {
-    #[derive(Default, Debug)]
-    struct Spec {
-        approved: bool = "approved",
-    }
-}
-
-object! {
-    #[derive(Default, Debug)]
-    struct Status<'a> {
-        plan: Vec<Step<'a>> = "plan",
-    }
+    Ok(Admitted("deletion"))
 }
 
 pub(super) fn judge(cx: &Review<'_>) -> Verdict {
@@ -61,194 +31,19 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     if cx.settings.exempts_namespace(namespace) {
         return Ok(Admitted("exempt"));
     }
-    let what = said(cx, &plan.metadata.said_name());
-    subscription::check_guard(cx, &format!("approve {what}"), namespace)?;
+    let what = describe(cx, &plan.metadata.display_name());
+    if !cx.requester.as_ref().is_some_and(|requester| cx.settings.is_gate(requester.user())) {
+        subscription::check_guard(cx, &format!("approve {what}"), namespace)?;
+    }
     // An account that does not exist is told whatever the steps are.
-    let mut admitted = match boundary::of_operator(cx, namespace, &[])? {
+    let admitted = match boundary::of_operator(cx, namespace, &[])? {
         Bounds::NoGroup => return Ok(Admitted("no-operator-group")),
         Bounds::Unbounded(_) => Admitted("unbounded"),
         Bounds::Bounded(..) => Admitted("nothing-to-judge"),
     };
-    let pieces = pieces::pieces(cx, &what, &plan.status.plan);
-    let manifests = pieces.iter().map(|piece| piece.read(&what)).collect::<Result<Vec<_>, _>>()?;
-    let plan = Plan { what: &what, namespace, pieces: &pieces, manifests: &manifests };
-
-    let operators = plan.operators();
-    if operators.len() > MAX_OPERATORS {
-        return Err(Refusal::forbidden(
-            Reason::OverLimit,
-            format!(
-                "{what} brings {} operators, and one approval is judged for {MAX_OPERATORS} at most",
-                operators.len()
-            ),
-        ));
+    let brought = pieces::brought(cx, &what, &plan.status.plan);
+    for text in &brought.unread {
+        cx.warn(&format!("{text}. It was not judged yet; the ClusterServiceVersion is judged when OLM creates it."));
     }
-    let mut messages = Vec::new();
-    let mut lines = Vec::new();
-    for operator in operators {
-        let csvs = plan.csvs(operator)?;
-        let mut names = vec![operator];
-        names.extend(csvs.iter().flat_map(|csv| [csv.metadata.name.as_str(), &csv.spec.replaces]));
-        let Bounds::Bounded(group, boundaries) = boundary::of_operator(cx, namespace, &names)? else { continue };
-        admitted = Admitted("bounded");
-        match plan.judge(cx, operator, &csvs, &group, &boundaries) {
-            Ok(()) => {}
-            Err(refusal) => match refusal.why() {
-                Refused::Exceeds { message, lines: more } => {
-                    messages.push(message);
-                    lines.extend(more);
-                }
-                other => return Err(other.into()),
-            },
-        }
-    }
-    if messages.is_empty() {
-        return Ok(admitted);
-    }
-    Err(Refused::Exceeds { message: message::join(messages), lines }.into())
-}
-
-/// A plan with everything it brings.
-struct Plan<'p> {
-    what: &'p str,
-    namespace: &'p str,
-    pieces: &'p [Piece],
-    /// The pieces, read, in the same order.
-    manifests: &'p [Manifest<'p>],
-}
-
-impl<'p> Plan<'p> {
-    /// The operators that it installs, each once, in the order of the plan.
-    fn operators(&self) -> Vec<&'p str> {
-        let mut operators = Vec::new();
-        for piece in self.pieces {
-            if !operators.contains(&piece.operator.as_str()) {
-                operators.push(piece.operator.as_str());
-            }
-        }
-        operators
-    }
-
-    /// What the plan brings for one operator.
-    fn of(&self, operator: &str) -> impl Iterator<Item = (&'p Piece, &'p Manifest<'p>)> {
-        self.pieces.iter().zip(self.manifests).filter(move |(piece, _)| piece.operator == operator)
-    }
-
-    /// The ClusterServiceVersions among it.
-    fn csvs(&self, operator: &str) -> Result<Vec<ClusterServiceVersion<'p>>, Refusal> {
-        let csvs = self.of(operator).filter(|(piece, _)| piece.kind == "ClusterServiceVersion");
-        csvs.map(|(piece, _)| piece.read_csv(self.what)).collect()
-    }
-
-    /// Judges everything that comes for one operator as one request.
-    fn judge(
-        &self,
-        cx: &Review<'_>,
-        operator: &str,
-        csvs: &[ClusterServiceVersion<'_>],
-        group: &Group,
-        boundaries: &[Boundary],
-    ) -> Result<(), Refusal> {
-        let targets = groups::targets(group, &cx.lookups)?;
-        let everything = Rule::everything();
-        let mut demands = Vec::new();
-        let mut dangling = Vec::new();
-        for (piece, manifest) in self.of(operator) {
-            match self.of_rbac(cx, piece, manifest, &everything)? {
-                Asked::Rules(more) => demands.extend(more),
-                Asked::MissingRole(text) => dangling.push(text),
-            }
-        }
-        for csv in csvs {
-            let namespace = self.namespace;
-            let operator = Operator { csv, before: None, namespace, targets: &targets, may_replace: true };
-            demands.extend(weigh(cx, &operator, boundaries)?.demands);
-        }
-        let names: Vec<String> = csvs.iter().map(|csv| csv.metadata.said_name()).collect();
-        let brings = if names.is_empty() { String::new() } else { format!(" (brings {})", names.join(", ")) };
-        let judged = Judged {
-            what: format!("{}{brings}", self.what),
-            demands,
-            manifest: format!("CSV.yaml{}", groups::arguments(&targets, self.namespace)),
-            notes: dangling.clone(),
-        };
-        let limits = limits(cx, boundaries, &judged.demands, group)?;
-        let verdict = bounded(cx, &judged, &limits, cx.settings.operator_groups.escalation);
-        with_dangling(verdict, dangling)
-    }
-
-    /// What a role or binding of the plan asks for.
-    fn of_rbac<'r>(
-        &self,
-        cx: &Review<'_>,
-        piece: &Piece,
-        manifest: &'r Manifest<'r>,
-        everything: &'r [Rule<'r>],
-    ) -> Result<Asked<'r>, Refusal> {
-        let scope = match piece.kind.as_str() {
-            // OLM puts them into the plan's namespace, whatever they say.
-            "Role" | "RoleBinding" => Scope::Namespace(self.namespace.to_owned()),
-            "ClusterRole" | "ClusterRoleBinding" => Scope::Cluster,
-            _ => return Ok(Asked::Rules(Vec::new())),
-        };
-        if let Some(key) = self.role_key(piece, manifest) {
-            let escalate = Rule::on(&[RBAC], &[key.resource()], &["escalate"]);
-            let is_aggregated = manifest.aggregation_rule.is_some();
-            return Ok(Asked::Rules(demand::of_role(&scope, &manifest.rules, is_aggregated, &escalate, everything)));
-        }
-        let key = manifest.role_ref.key(scope.namespace());
-        let rules = key.as_ref().map(|key| self.role(cx, key)).transpose()?.flatten();
-        let (Some(key), Some(rules)) = (key, rules) else {
-            return Ok(Asked::MissingRole(message::clean(&format!(
-                "{} brings {} {}, which refers to {} {}: that does not exist and is not in the plan, so nobody can tell \
-                 what it would give",
-                self.what, piece.kind, manifest.metadata.name, manifest.role_ref.kind, manifest.role_ref.name
-            ))));
-        };
-        let why = Some(format!("{} {} binds {key}", piece.kind, manifest.metadata.name));
-        let honored = demand::bind(&key);
-        Ok(Asked::Rules(vec![Demand { honored, why, ..Demand::plain(scope, DemandedRules::Shared(rules)) }]))
-    }
-
-    /// A role for a binding of the plan: the plan's own, whichever operator brings it, else the cluster's. What the
-    /// boundary holds is never read from the plan.
-    fn role(&self, cx: &Review<'_>, key: &RoleKey) -> Result<Option<Rules>, Refusal> {
-        let mut own = self.pieces.iter().zip(self.manifests);
-        match own.find(|(piece, manifest)| self.role_key(piece, manifest).as_ref() == Some(key)) {
-            Some((_, manifest)) => Ok(Some(manifest.rules.iter().cloned().map(Rule::into_owned).collect())),
-            None => Ok(cx.lookups.role(key)?),
-        }
-    }
-
-    fn role_key(&self, piece: &Piece, manifest: &Manifest<'_>) -> Option<RoleKey> {
-        let name = manifest.metadata.name.to_string();
-        match piece.kind.as_str() {
-            "ClusterRole" => Some(RoleKey { namespace: None, name }),
-            "Role" => Some(RoleKey { namespace: Some(self.namespace.to_owned()), name }),
-            _ => None,
-        }
-    }
-}
-
-/// What a piece of RBAC asks for.
-enum Asked<'r> {
-    Rules(Vec<Demand<'r>>),
-    /// A binding to nothing, in words.
-    MissingRole(String),
-}
-
-/// Bindings to nothing are refused even where nothing else exceeds the boundary.
-fn with_dangling(verdict: Result<(), Refusal>, dangling: Vec<String>) -> Result<(), Refusal> {
-    let refused = match verdict {
-        Ok(()) if dangling.is_empty() => return Ok(()),
-        Ok(()) => Refused::Exceeds { message: dangling.join("\n"), lines: dangling },
-        Err(refusal) => match refusal.why() {
-            Refused::Exceeds { message, mut lines } => {
-                lines.extend(dangling);
-                Refused::Exceeds { message, lines }
-            }
-            other => other,
-        },
-    };
-    Err(refused.into())
+    plan::within_bounds(cx, &what, namespace, &brought, admitted, &|_, _| Vec::new())
 }

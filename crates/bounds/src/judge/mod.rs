@@ -6,6 +6,7 @@ mod bookkeeping;
 mod cluster_extension;
 mod csv;
 mod install_plan;
+mod manual;
 mod object_set;
 mod olms_own;
 mod operator_group;
@@ -14,6 +15,7 @@ mod review;
 mod role;
 mod subscription;
 mod synthetic;
+mod whole;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,7 +23,7 @@ use serde_json::value::RawValue;
 use crate::admission::{AdmissionRequest, Operation};
 use crate::decide::context::Context;
 use crate::decide::verdict::{Admitted, Reason, Refusal};
-use crate::olm::meta::{Bare, Meta, OwnerReference};
+use crate::olm::meta::{Meta, MetaOnly, OwnerReference};
 use crate::read::json;
 use crate::read::object::object;
 use crate::read::text::Text;
@@ -54,7 +56,15 @@ pub(crate) fn judge<'p>(request: &'p AdmissionRequest<'p>, cx: &'p Context<'p>) 
 /// Judges a request by the kind of its object.
 fn judge_kind(cx: &Review<'_>) -> Verdict {
     let request = cx.request;
-    // Deletion is never blocked, and a refused status would leave things that OLM skips for ever.
+    if request.operation == Operation::Delete
+        && manual::is_enforced(cx)
+        && request.kind.group == "operators.coreos.com"
+        && request.kind.kind == "InstallPlan"
+        && request.sub_resource.is_empty()
+    {
+        return install_plan::judge_deletion(cx);
+    }
+    // Deletion is never blocked otherwise, and a refused status would leave things that OLM skips for ever.
     if matches!(request.operation, Operation::Delete | Operation::Connect) {
         return Ok(Admitted("deletion"));
     }
@@ -122,11 +132,11 @@ fn missing(root: &str) -> json::Unreadable {
 #[cold]
 #[inline(never)]
 fn unreadable(cx: &Review<'_>, error: json::Unreadable) -> Refusal {
-    Refusal::unreadable(said(cx, &cx.request.name), error)
+    Refusal::unreadable(describe(cx, &cx.request.name), error)
 }
 
 /// The object in words: `Role team-a/reader`.
-fn said(cx: &Review<'_>, name: &str) -> String {
+fn describe(cx: &Review<'_>, name: &str) -> String {
     let request = cx.request;
     let name = if name.is_empty() { "(without a name)" } else { name };
     if request.namespace.is_empty() {
@@ -169,7 +179,7 @@ fn is_clean_up(cx: &Review<'_>) -> Result<bool, Refusal> {
     if !new.get().contains("\"deletionTimestamp\"") {
         return Ok(false);
     }
-    let (now, before): (Bare<'_>, Bare<'_>) = (read_new(cx)?, read(cx, Some(old), "oldObject")?);
+    let (now, before): (MetaOnly<'_>, MetaOnly<'_>) = (read_new(cx)?, read(cx, Some(old), "oldObject")?);
     Ok(now.metadata.deletion_timestamp.is_some()
         && now.metadata.labels == before.metadata.labels
         && now.metadata.annotations == before.metadata.annotations

@@ -3,21 +3,23 @@
 use super::review::Review;
 use crate::decide::guard::{self, Choice};
 use crate::decide::verdict::Admitted;
-use crate::olm::meta::Bare;
+use crate::olm::meta::MetaOnly;
 use crate::settings::{Bound, Severity};
 
-use super::{Verdict, read_new, read_old, said, same_spec};
+use super::{Verdict, describe, read_new, read_old, same_spec};
 
 /// Whoever writes one needs everything. OLM's own, which are bookkeeping, do not come here.
 pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     if cx.settings.cluster_extensions.bound == Bound::Off {
         return Ok(Admitted("not-judged"));
     }
-    let object: Bare<'_> = read_new(cx)?;
-    // Labels and owners lead from an object to its extension: who changes them chooses what bounds it.
-    let old: Option<Bare<'_>> = read_old(cx)?;
+    let object: MetaOnly<'_> = read_new(cx)?;
+    // Labels and owners lead from an object to its extension: who changes them chooses what bounds it. By its annotations OLM's
+    // own set would look like one that a bundle brings.
+    let old: Option<MetaOnly<'_>> = read_old(cx)?;
     let same_owner = old.is_some_and(|old| {
         old.metadata.labels == object.metadata.labels
+            && old.metadata.annotations == object.metadata.annotations
             && old.metadata.owner_references == object.metadata.owner_references
     });
     if same_owner && same_spec(cx)? {
@@ -27,7 +29,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
         why: "OLM applies whatever it lists with cluster-admin rights",
         instead: "create a ClusterExtension, and let OLM write this",
     };
-    let act = format!("write {}", said(cx, &object.metadata.said_name()));
+    let act = format!("write {}", describe(cx, &object.metadata.display_name()));
     guard::check(cx, cx.requester.as_ref(), Severity::Deny, &act, &everything)?;
     Ok(Admitted("judged"))
 }

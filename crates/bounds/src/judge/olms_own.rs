@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::review::Review;
-use crate::cluster::CUSTOM_RESOURCE_DEFINITIONS;
+use crate::decide::claims;
 use crate::decide::demand;
 use crate::decide::lookups::AggregationRule;
 use crate::decide::verdict::Refusal;
@@ -12,13 +12,26 @@ use crate::rbac::rule::Rule;
 
 use super::attribution::Piece;
 use super::binding::Binding;
-use super::role::RoleObject;
+use super::read_new;
+use super::role::{Labelled, RoleObject};
 
 /// What the labels begin with by which the roles of a group take in those of its operators' APIs.
 const AGGREGATED_BY_GROUP: &str = "olm.opgroup.permissions/aggregate-to-";
-/// What OLM lets people do with an API that an operator provides, by the end of the role's name.
-const API_VERBS: &[(&str, &[&str])] =
-    &[("-admin", &["*"]), ("-edit", &["create", "update", "patch", "delete"]), ("-view", &["get", "list", "watch"])];
+/// A role that OLM makes for an API that an operator provides.
+struct ApiRole {
+    /// The end of its name.
+    suffix: &'static str,
+    verbs: &'static [&'static str],
+    /// The role of Kubernetes that takes it in.
+    taken_in_by: &'static str,
+}
+
+const API_ROLES: &[ApiRole] = &[
+    ApiRole { suffix: "admin", verbs: &["*"], taken_in_by: "admin" },
+    ApiRole { suffix: "edit", verbs: &["create", "update", "patch", "delete"], taken_in_by: "edit" },
+    ApiRole { suffix: "view", verbs: &["get", "list", "watch"], taken_in_by: "view" },
+];
+const CRD_VIEW: &[ApiRole] = &[ApiRole { suffix: "crdview", verbs: &["get"], taken_in_by: "view" }];
 
 /// Whether this is one of OLM's own roles or bindings. It is OLM that writes: whoever else does is not asked here.
 pub(super) fn is_olms_own(cx: &Review<'_>, piece: &Piece<'_>) -> Result<bool, Refusal> {
@@ -106,19 +119,35 @@ fn is_group_role(role: &RoleObject<'_>, old: Option<&RoleObject<'_>>) -> bool {
         && role.aggregation_rule.is_none_or(by_group)
 }
 
-/// `<definition>-<version>-<admin|edit|view>`: the use of an API that an operator provides, and reading its definition. OLM
-/// makes them for definitions that are there, and no definition has the name of a resource of the core group.
-fn is_api_role(cx: &Review<'_>, role: &RoleObject<'_>) -> Result<bool, Refusal> {
-    let ([rule], None) = (&role.rules[..], role.aggregation_rule) else { return Ok(false) };
-    let ([group], [resource]) = (&rule.api_groups[..], &rule.resources[..]) else { return Ok(false) };
-    let name = role.metadata.name.as_str();
+/// The definition that a role is about, if it is what OLM writes for an API that an operator provides: the use of it, or reading
+/// its definition, in a role that is called `<definition>-<version>-<admin|edit|view|crdview>`.
+pub(super) fn definition_of(role: &RoleObject<'_>, labels: &Labelled<'_>) -> Option<String> {
+    let ([rule], None) = (&role.rules[..], role.aggregation_rule) else { return None };
+    let ([group], [resource]) = (&rule.api_groups[..], &rule.resources[..]) else { return None };
     let reads_definition = group == "apiextensions.k8s.io" && resource == "customresourcedefinitions";
-    let (definition, expected): (String, &[(&str, &[&str])]) = match &rule.resource_names[..] {
-        [definition] if reads_definition => (definition.to_string(), &[("-crdview", &["get"])]),
-        [] if !group.is_empty() => (format!("{resource}.{group}"), API_VERBS),
-        _ => return Ok(false),
+    let (definition, expected): (String, &[ApiRole]) = match &rule.resource_names[..] {
+        [definition] if reads_definition => (definition.to_string(), CRD_VIEW),
+        // No definition has the name of a resource of the core group.
+        [] if !group.is_empty() => (format!("{resource}.{group}"), API_ROLES),
+        _ => return None,
     };
-    let is_written_so = name.starts_with(&format!("{definition}-"))
-        && expected.iter().any(|(suffix, verbs)| name.ends_with(suffix) && rule.verbs == **verbs);
-    Ok(is_written_so && cx.lookups.get(CUSTOM_RESOURCE_DEFINITIONS, None, &definition)?.is_some())
+    let rest = role.metadata.name.strip_prefix(definition.as_str())?.strip_prefix('-')?;
+    let (version, suffix) = rest.rsplit_once('-')?;
+    let is_written_so = expected
+        .iter()
+        .any(|known| known.suffix == suffix && rule.verbs == *known.verbs && labels.are_taken_in_by(known.taken_in_by));
+    (is_version(version) && is_written_so).then_some(definition)
+}
+
+/// `v1`, `v1alpha1`, `v2beta3`.
+fn is_version(text: &str) -> bool {
+    text.strip_prefix('v').is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_digit()) && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
+/// Whether a role is what OLM makes for a definition which came with an operator that is there.
+fn is_api_role(cx: &Review<'_>, role: &RoleObject<'_>) -> Result<bool, Refusal> {
+    let Some(definition) = definition_of(role, &read_new(cx)?) else { return Ok(false) };
+    claims::is_backed(cx, &definition)
 }

@@ -17,7 +17,7 @@ use crate::olm::group::{Group, OperatorGroup, Targets};
 use crate::rbac::scope::Scope;
 use crate::read::json::Unreadable;
 use crate::read::order::ordered;
-use crate::settings::Escalation;
+use crate::settings::{Escalation, Severity};
 
 use super::{Verdict, namespace_of, read_new, read_old, same_spec, unreadable};
 
@@ -35,7 +35,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
             cx,
             Unreadable {
                 path: format!("object.spec.selector.matchExpressions[{index}].operator"),
-                reason: format!("{operator:?} is none of In, NotIn, Exists, DoesNotExist"),
+                reason: format!("{operator:?} is not one of In, NotIn, Exists, DoesNotExist"),
             },
         ));
     }
@@ -128,7 +128,7 @@ fn with_account(cx: &Review<'_>, group: &Group, old: Option<&Group>, boundary: &
     // Whatever the status still says is the old choice; what is chosen now is the spec.
     let targets = groups::targets(&Group { status_namespaces: Vec::new(), ..group.clone() }, &cx.lookups)?;
     if account_changed || targets_changed(group, old) || restrict_changed(group, old) {
-        let act = format!("choose {} for {group}", boundary.said);
+        let act = format!("choose {} for {group}", boundary.description);
         guard::check(cx, cx.requester.as_ref(), cx.settings.guard, &act, &Choice::Boundary(boundary))?;
     }
     let holder = holder_in(cx, group, boundary, &targets)?;
@@ -174,7 +174,12 @@ fn check_cluster_writes(cx: &Review<'_>, group: &Group, boundary: &Boundary, hol
         rules.extend(cx.lookups.role(&held.role)?);
     }
     let rules = rules.iter().flat_map(|rules| rules.iter());
-    writes::check(cx, &format!("{group} cannot use {}: it can", boundary.said), rules)
+    let account = &boundary.description;
+    let what = match cx.settings.operator_groups.cluster_writes {
+        Severity::Deny => format!("{group} cannot use {account}: it can"),
+        Severity::Warn | Severity::Off => format!("{account} of {group} can"),
+    };
+    writes::check(cx, &what, rules)
 }
 
 fn warn_of_needs(
@@ -190,7 +195,7 @@ fn warn_of_needs(
     if !missing.is_empty() {
         cx.warn(&format!(
             "{} lacks what OLM needs to install anything in {group}: {}",
-            boundary.said,
+            boundary.description,
             missing.join("; ")
         ));
     }
@@ -223,7 +228,7 @@ fn warn_of_operators(
         None => format!("{group} is now bounded by ServiceAccount {}/{account}", group.namespace),
     };
     cx.warn(&format!(
-        "{change}: what runs keeps running as it is, and is judged by {account} at its next upgrade{}",
+        "{change}: running operators keep running, and are judged by {account} at their next upgrade{}",
         operators(&there)
     ));
     let mut exceeding = Vec::new();

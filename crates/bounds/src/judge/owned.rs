@@ -14,19 +14,19 @@ use crate::decide::holders::{Holder, Reach, find};
 use crate::decide::lookups::parse;
 use crate::decide::verdict::{Admitted, Reason, Refusal};
 use crate::olm::extension::ClusterExtension;
-use crate::olm::meta::{Bare, BindingMeta, Labels, Meta, OwnerReference};
+use crate::olm::meta::{BindingMeta, Labels, Meta, MetaOnly, OwnerReference};
 use crate::olm::workload::{self, Workload};
 use crate::rbac::RBAC;
 use crate::rbac::rule::Rule;
 use crate::rbac::scope::Scope;
 use crate::rbac::subject::Identity;
 use crate::read::order::ordered;
-use crate::settings::{Bound, Crds};
+use crate::settings::{Bound, Crds, Phase};
 
 use super::binding::{self, Binding};
 use super::bookkeeping;
 use super::role::{self, RoleObject};
-use super::{OLM_V1, is_clean_up, read, read_new, read_old, said, synthetic};
+use super::{OLM_V1, describe, is_clean_up, read, read_new, read_old, synthetic};
 
 /// Whether this is OLM v1's controller, and somebody wants it bounded.
 pub(super) fn is_judged(cx: &Review<'_>) -> bool {
@@ -55,7 +55,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Result<Judged, Refusal> {
         return Ok(Judged::Admitted(Admitted("terminating")));
     }
     let owners = written.owners();
-    let name = written.both().map(Meta::said_name).next().unwrap_or_default();
+    let name = written.both().map(Meta::display_name).next().unwrap_or_default();
     if owners.is_empty() {
         return Err(bookkeeping::belongs_to_nobody(cx, &name));
     }
@@ -63,11 +63,17 @@ pub(super) fn judge(cx: &Review<'_>) -> Result<Judged, Refusal> {
     if cx.request.operation == Operation::Delete && owners.iter().all(|owner| is_known(owner)) {
         return Ok(Judged::Admitted(Admitted("taken-away")));
     }
-    if is_crd(cx) && cx.settings.cluster_extensions.crds == Crds::Exempt {
+    let is_exempt = is_crd(cx) && cx.settings.cluster_extensions.crds == Crds::Exempt;
+    if is_exempt && owners.len() == 1 {
+        return Ok(Judged::Admitted(Admitted("crd")));
+    }
+    let extensions = extensions(cx, &name, &owners)?;
+    // A definition that changes hands is taken from somebody.
+    if is_exempt && extensions.len() == 1 {
         return Ok(Judged::Admitted(Admitted("crd")));
     }
     let mut boundaries = Vec::new();
-    for extension in extensions(cx, &name, &owners)? {
+    for extension in extensions {
         boundaries.extend(bound_by(cx, &name, &extension)?);
     }
     if has_row_of_its_own(cx) { Ok(Judged::AlsoAs(boundaries)) } else { Ok(Judged::Admitted(Admitted("bounded"))) }
@@ -75,17 +81,36 @@ pub(super) fn judge(cx: &Review<'_>) -> Result<Judged, Refusal> {
 
 /// Judges the object by the boundary of one extension, and says which that is.
 fn bound_by(cx: &Review<'_>, name: &str, extension_name: &str) -> Result<Option<Identity>, Refusal> {
+    // It is OLM's own account that writes, and none that an extension names: what `bound` says counts, unless the settings know
+    // better.
+    let phase = || Ok(cx.settings.phase().unwrap_or(Phase::Deprecated));
+    let Some(boundary) = boundary(cx, name, extension_name, &phase)? else { return Ok(None) };
+    bound(cx, name, extension_name, &boundary)?;
+    Ok(Some(boundary.identity))
+}
+
+/// What bounds an extension that is there.
+pub(super) fn boundary(
+    cx: &Review<'_>,
+    name: &str,
+    extension_name: &str,
+    phase: &dyn Fn() -> Result<Phase, Refusal>,
+) -> Result<Option<Boundary>, Refusal> {
     let get = Get { resource: CLUSTER_EXTENSIONS, namespace: None, name: extension_name };
     let Some(answer) = cx.lookups.get(get.resource, get.namespace, get.name)? else {
         return Err(gone(cx, name, extension_name));
     };
     let extension: ClusterExtension<'_> = parse(&answer, &get)?;
-    let boundary = boundary::of_extension(&extension, cx.settings)
-        .map_err(|error| Refusal::unreadable(format!("ClusterExtension {extension_name}"), error))?;
-    let Some(boundary) = boundary else { return Ok(None) };
-    cx.fact("boundary", boundary.identity.user());
-    bound(cx, name, extension_name, &boundary)?;
-    Ok(Some(boundary.identity))
+    let unreadable = |error| Refusal::unreadable(format!("ClusterExtension {extension_name}"), error);
+    let is_decided = extension.account().map_err(unreadable)?.is_none()
+        || cx.settings.cluster_extensions.bound == Bound::ServiceAccount;
+    // The phase only matters where there is an account, and it does not count anyway.
+    let phase = if is_decided { cx.settings.phase().unwrap_or(Phase::Deprecated) } else { phase()? };
+    let boundary = boundary::of_extension(&extension, cx.settings, phase).map_err(unreadable)?;
+    if let Some(boundary) = &boundary {
+        cx.fact("boundary", boundary.identity.user());
+    }
+    Ok(boundary)
 }
 
 pub(super) fn is_crd(cx: &Review<'_>) -> bool {
@@ -107,7 +132,7 @@ pub(super) struct Written<'p> {
 impl<'p> Written<'p> {
     fn read(cx: &Review<'p>) -> Result<Self, Refusal> {
         let metadata = |object: Option<&'p RawValue>, root: &str| {
-            object.map(|_| read::<Bare<'p>>(cx, object, root).map(|bare| bare.metadata)).transpose()
+            object.map(|_| read::<MetaOnly<'p>>(cx, object, root).map(|bare| bare.metadata)).transpose()
         };
         Ok(Written { new: metadata(cx.request.object, "object")?, old: metadata(cx.request.old_object, "oldObject")? })
     }
@@ -148,6 +173,10 @@ fn is_known(owner: &Labels<'_>) -> bool {
 fn extensions(cx: &Review<'_>, name: &str, owners: &[&Labels<'_>]) -> Result<Vec<String>, Refusal> {
     let mut found: Vec<String> = Vec::new();
     for (number, owner) in owners.iter().enumerate() {
+        // Whoever may change the object could otherwise keep OLM from mending its labels.
+        if number > 0 && !is_known(owner) {
+            continue;
+        }
         let extension = extension_of(cx, owner, name)?;
         let is_there = |extension: &String| {
             let there = cx.lookups.get(CLUSTER_EXTENSIONS, None, extension);
@@ -173,9 +202,9 @@ fn extension_of(cx: &Review<'_>, labels: &Labels<'_>, name: &str) -> Result<Opti
             return Err(Refusal::forbidden(
                 Reason::UnknownOwner,
                 format!(
-                    "{} says that it belongs to {other:?} {}, which is no ClusterExtension and leads to none, so nobody \
-                     can tell what bounds it",
-                    said(cx, name),
+                    "{} says that it belongs to {other:?} {}, which is not a ClusterExtension and does not lead to \
+                     one, so what bounds it cannot be determined",
+                    describe(cx, name),
                     labels.owner_name_v1
                 ),
             ));
@@ -183,16 +212,17 @@ fn extension_of(cx: &Review<'_>, labels: &Labels<'_>, name: &str) -> Result<Opti
     };
     let get = Get { resource: between, namespace: None, name: &labels.owner_name_v1 };
     let Some(answer) = cx.lookups.get(get.resource, get.namespace, get.name)? else { return Ok(None) };
-    let set: Bare<'_> = parse(&answer, &get)?;
+    let set: MetaOnly<'_> = parse(&answer, &get)?;
     let by_label = Some(&set.metadata.labels)
         .filter(|labels| labels.owner_kind_v1 == "ClusterExtension")
         .map(|labels| labels.owner_name_v1.to_string());
-    let by_owner = || {
-        let owners = &set.metadata.owner_references;
-        let is_extension = |owner: &&OwnerReference<'_>| owner.kind == "ClusterExtension" && is_olm_v1s(owner);
-        owners.iter().find(is_extension).map(|owner| owner.name.to_string())
-    };
-    Ok(by_label.filter(|name| !name.is_empty()).or_else(by_owner))
+    Ok(by_label.filter(|name| !name.is_empty()).or_else(|| owner(&set.metadata).map(str::to_owned)))
+}
+
+/// The extension that owns an object, by its owner references.
+pub(super) fn owner<'m>(metadata: &'m Meta<'_>) -> Option<&'m str> {
+    let is_extension = |owner: &&OwnerReference<'_>| owner.kind == "ClusterExtension" && is_olm_v1s(owner);
+    metadata.owner_references.iter().find(is_extension).map(|owner| owner.name.as_str())
 }
 
 /// An owner that is gone: nothing new comes for it.
@@ -200,9 +230,9 @@ fn gone(cx: &Review<'_>, name: &str, extension: &str) -> Refusal {
     Refusal::forbidden(
         Reason::UnknownOwner,
         format!(
-            "{} says that it belongs to ClusterExtension {extension}, which does not exist, so nobody can tell what \
-             bounds it",
-            said(cx, name)
+            "{} says that it belongs to ClusterExtension {extension}, which does not exist, so what bounds it cannot \
+             be determined",
+            describe(cx, name)
         ),
     )
 }
@@ -231,7 +261,7 @@ fn bound(cx: &Review<'_>, name: &str, extension: &str, boundary: &Boundary) -> R
     let authority = Authority { identity: &boundary.identity, grant: &limit.grant };
     demands.extend(verb(cx, &scope, &authority)?);
     let judged = excess::Judged {
-        what: format!("{} of ClusterExtension {extension}", said(cx, name)),
+        what: format!("{} of ClusterExtension {extension}", describe(cx, name)),
         demands,
         manifest: "BUNDLE".to_owned(),
         notes: Vec::new(),
@@ -271,7 +301,7 @@ fn verb<'r>(cx: &Review<'_>, scope: &Scope, authority: &Authority<'_>) -> Result
             return Ok(None);
         }
     }
-    let why = (verbs.len() > 1).then(|| "patch will do as well as update".to_owned());
+    let why = (verbs.len() > 1).then(|| "either patch or update is enough".to_owned());
     let rules = DemandedRules::Shared([rule(verbs[0])].into());
     Ok(Some(Demand { why, ..Demand::plain(scope.clone(), rules) }))
 }
@@ -325,7 +355,7 @@ fn new_account(cx: &Review<'_>, extension: &str) -> Result<Option<String>, Refus
     // What is taken over from somebody else is new to who takes it.
     if let Some(old) = read_old::<Workload<'_>>(cx)?
         && old.account(kind) == new
-        && read_old::<Bare<'_>>(cx)?.is_some_and(|old| is_labelled(&old.metadata.labels, extension))
+        && read_old::<MetaOnly<'_>>(cx)?.is_some_and(|old| is_labelled(&old.metadata.labels, extension))
     {
         return Ok(None);
     }
@@ -333,7 +363,7 @@ fn new_account(cx: &Review<'_>, extension: &str) -> Result<Option<String>, Refus
 }
 
 /// What the account of a workload already holds. RBAC of the same extension was judged when it was written.
-fn borrowed<'r>(cx: &Review<'_>, extension: &str, account: &Holder) -> Result<Vec<Demand<'r>>, Refusal> {
+pub(super) fn borrowed<'r>(cx: &Review<'_>, extension: &str, account: &Holder) -> Result<Vec<Demand<'r>>, Refusal> {
     let Some((namespace, name)) = account.identity.as_service_account() else { return Ok(Vec::new()) };
     let account_name = format!("{namespace}/{name}");
     let mut demands = Vec::new();

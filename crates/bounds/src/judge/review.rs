@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use crate::admission::AdmissionRequest;
+use crate::decide::boundary::SYNTHETIC_USER_PREFIX;
 use crate::decide::context::Context;
 use crate::rbac::subject::Identity;
 
@@ -33,9 +34,13 @@ impl<'p> Review<'p> {
         self.requester.as_ref().is_some_and(|requester| self.cx.settings.is_olm_v0(requester.user()))
     }
 
-    /// Whether OLM v1 itself asks.
+    /// Whether OLM v1 writes: with its own account, or as the identity of an extension, as it does through
+    /// `operator-bounds-controller scope`.
     pub(crate) fn is_by_olm_v1(&self) -> bool {
-        self.requester.as_ref().is_some_and(|requester| self.cx.settings.is_olm_v1(requester.user()))
+        self.requester.as_ref().is_some_and(|requester| {
+            let user = requester.user();
+            self.cx.settings.is_olm_v1(user) || user.starts_with(SYNTHETIC_USER_PREFIX)
+        })
     }
 }
 

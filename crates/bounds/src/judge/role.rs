@@ -1,17 +1,20 @@
 //! Role and ClusterRole that belong to an operator: their rules are bounded where they land. This closes the lifting and
 //! copying past the account, and `escalate` in RBAC that a bundle brings along.
 
+use std::collections::BTreeMap;
+
 use serde_json::value::RawValue;
 
 use super::review::Review;
 use crate::admission::Operation;
 use crate::decide::demand::{self, Demand};
-use crate::decide::verdict::Admitted;
+use crate::decide::verdict::{Admitted, Refusal};
 use crate::olm::meta::Meta;
 use crate::rbac::RBAC;
 use crate::rbac::rule::Rule;
 use crate::rbac::scope::Scope;
 use crate::read::object::object;
+use crate::read::text::Text;
 
 use super::attribution::{self, Piece};
 use super::{Verdict, read_new, read_old};
@@ -37,11 +40,79 @@ impl RoleObject<'_> {
 pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     let role: RoleObject<'_> = read_new(cx)?;
     let old: Option<RoleObject<'_>> = read_old(cx)?;
-    if old.as_ref().is_some_and(|old| old.gives_the_same(&role)) {
+    if old.as_ref().is_some_and(|old| old.gives_the_same(&role)) && gives_to_the_same(cx)? {
         return Ok(Admitted("unchanged"));
     }
     let everything = Rule::everything();
     attribution::bound(cx, &Piece::Role(&role, old.as_ref()), &|scope| Ok(demands(cx, &role, scope, &everything)))
+}
+
+/// What the labels begin with by which Kubernetes' own roles take in others.
+pub(super) const AGGREGATE_TO: &str = "rbac.authorization.k8s.io/aggregate-to-";
+
+object! {
+    /// All labels of an object.
+    #[derive(Debug, Default)]
+    pub(super) struct Labelled<'a> {
+        metadata: LabelledMeta<'a> = "metadata",
+    }
+}
+
+object! {
+    #[derive(Debug, Default)]
+    struct LabelledMeta<'a> {
+        labels: BTreeMap<Text<'a>, Text<'a>> = "labels",
+    }
+}
+
+impl<'a> Labelled<'a> {
+    /// The labels, with those that follow: what `view` takes in, `edit` takes in with it, and `admin` with that.
+    pub(super) fn with_what_follows(&self) -> BTreeMap<Text<'a>, Text<'a>> {
+        let mut labels = self.metadata.labels.clone();
+        let label = |role: &str| Text::from(format!("{AGGREGATE_TO}{role}"));
+        for (smaller, larger) in [("view", "edit"), ("edit", "admin")] {
+            if let Some(value) = labels.get(&label(smaller)).cloned() {
+                labels.insert(label(larger), value);
+            }
+        }
+        labels
+    }
+
+    /// Whether others may take it in at all.
+    pub(super) fn is_taken_in(&self) -> bool {
+        self.aggregating().next().is_some()
+    }
+
+    /// Whether it carries no label by which a role of Kubernetes takes it in, but for this one.
+    pub(super) fn are_taken_in_by(&self, role: &str) -> bool {
+        let mut named = self.metadata.labels.keys().filter_map(|key| key.strip_prefix(AGGREGATE_TO));
+        named.all(|named| named == role)
+    }
+
+    /// Those by which other roles may take it in: not what OLM puts on everything that belongs to an operator.
+    fn aggregating(&self) -> impl Iterator<Item = (&Text<'a>, &Text<'a>)> {
+        self.metadata.labels.iter().filter(|(key, _)| {
+            !matches!(
+                key.as_str(),
+                "olm.owner"
+                    | "olm.owner.kind"
+                    | "olm.owner.namespace"
+                    | "olm.copiedFrom"
+                    | "olm.managed"
+                    | "olm.permissions.hash"
+            ) && !key.starts_with("operators.coreos.com/")
+        })
+    }
+}
+
+/// Whether an UPDATE of a ClusterRole leaves the labels as they are by which others take it in: with one of them, whoever is
+/// bound to those gets its rules.
+fn gives_to_the_same(cx: &Review<'_>) -> Result<bool, Refusal> {
+    if cx.request.kind.kind != "ClusterRole" {
+        return Ok(true);
+    }
+    let (new, old): (Labelled<'_>, Option<Labelled<'_>>) = (read_new(cx)?, read_old(cx)?);
+    Ok(old.is_none_or(|old| new.aggregating().eq(old.aggregating())))
 }
 
 /// What a role asks for.

@@ -12,7 +12,7 @@ use crate::read::object::object;
 use crate::read::text::Text;
 use crate::settings::Severity;
 
-use super::{Verdict, namespace_of, read_new, read_old, said, same_spec};
+use super::{Verdict, describe, manual, namespace_of, read_new, read_old, same_spec};
 
 object! {
     #[derive(Debug, Default)]
@@ -31,6 +31,27 @@ object! {
     }
 }
 
+object! {
+    #[derive(Debug, Default)]
+    struct Approval<'a> {
+        spec: ApprovalSpec<'a> = "spec",
+    }
+}
+
+object! {
+    #[derive(Debug, Default)]
+    struct ApprovalSpec<'a> {
+        install_plan_approval: Text<'a> = "installPlanApproval",
+    }
+}
+
+impl Approval<'_> {
+    /// OLM takes everything else for Automatic.
+    fn is_manual(&self) -> bool {
+        self.spec.install_plan_approval == "Manual"
+    }
+}
+
 pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     let subscription: Subscription<'_> = read_new(cx)?;
     let namespace = namespace_of(cx, &subscription.metadata);
@@ -40,8 +61,11 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     if same_spec(cx)? {
         return Ok(Admitted("unchanged"));
     }
-    let what = said(cx, &subscription.metadata.said_name());
+    let what = describe(cx, &subscription.metadata.display_name());
     let act = format!("create {what}");
+    if !read_new::<Approval<'_>>(cx)?.is_manual() {
+        manual::check(cx, &format!("make {what} Automatic"), namespace)?;
+    }
     // Another channel, another version or an approval from now on by itself install something too; but what comes of it is
     // said where the package changes.
     if read_old::<Subscription<'_>>(cx)?.is_some_and(|old| old.spec == subscription.spec) {
@@ -112,7 +136,7 @@ pub(super) fn check_guard(cx: &Review<'_>, act: &str, namespace: &str) -> Result
         return Ok(());
     }
     let unknown = Choice::Everything {
-        why: "without exactly one OperatorGroup in its namespace nobody can tell what will bound the operator",
+        why: "without exactly one OperatorGroup in its namespace it cannot be determined what will bound the operator",
         instead: "create the OperatorGroup first, and keep it the only one",
     };
     let boundary = match groups::active(&cx.lookups, namespace) {

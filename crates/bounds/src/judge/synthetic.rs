@@ -12,14 +12,14 @@ use crate::read::text::Text;
 use crate::settings::Severity;
 
 use super::binding::Binding;
-use super::said;
+use super::describe;
 
 /// As many extensions as one binding is asked about.
 const MAX_HINTS: usize = 3;
 
 /// Warns of, or refuses, what a binding would give to extensions. With `hints`, also of extensions that are not there.
 pub(super) fn judge(cx: &Review<'_>, binding: &Binding<'_>, hints: bool) -> Result<(), Refusal> {
-    let what = said(cx, &binding.metadata.said_name());
+    let what = describe(cx, &binding.metadata.display_name());
     let mut users = Vec::new();
     let mut group = false;
     for subject in &binding.subjects {
@@ -102,7 +102,10 @@ fn broad_grant(cx: &Review<'_>, binding: &Binding<'_>, what: &str, users: &[&str
 /// A wildcard, or one of the verbs that lead to everything, on objects of any name.
 fn is_broad(rule: &Rule<'_>) -> bool {
     let has = |list: &[Text<'_>], wanted: &[&str]| list.iter().any(|item| wanted.contains(&item.as_str()));
-    let wildcard = has(&rule.verbs, &["*"]) || has(&rule.resources, &["*"]) || has(&rule.api_groups, &["*"]);
+    let all_of_them = has(&rule.verbs, &["*"]) || has(&rule.resources, &["*"]);
+    // URLs have no group, and are the API server's own.
+    let shared = rule.api_groups.is_empty() || rule.api_groups.iter().any(|group| is_shared(group));
+    let wildcard = has(&rule.api_groups, &["*"]) || (all_of_them && shared);
     let unnamed = rule.resource_names.is_empty();
     let climbs = has(&rule.api_groups, &[RBAC])
         && has(&rule.resources, &["roles", "clusterroles"])
@@ -110,6 +113,14 @@ fn is_broad(rule: &Rule<'_>) -> bool {
     // Of users, groups, accounts, uids or extras: each leads to somebody else.
     let impersonates = has(&rule.verbs, &["impersonate"]);
     wildcard || (unnamed && (climbs || impersonates))
+}
+
+/// Whether an API group is Kubernetes', `OpenShift`'s or OLM's own. What an operator brings itself may be all its own.
+fn is_shared(group: &str) -> bool {
+    !group.contains('.')
+        || [".k8s.io", ".openshift.io", ".operatorframework.io", "operators.coreos.com"]
+            .iter()
+            .any(|shared| group.ends_with(shared))
 }
 
 #[cfg(test)]
@@ -122,6 +133,10 @@ mod tests {
             (Rule::on(&["apps"], &["deployments"], &["*"]), true),
             (Rule::on(&["apps"], &["*"], &["get"]), true),
             (Rule::on(&["*"], &["pods"], &["get"]), true),
+            (Rule::on(&["example.com"], &["*"], &["*"]), false),
+            (Rule::on(&["example.com", ""], &["*"], &["get"]), true),
+            (Rule::on(&["olm.operatorframework.io"], &["*"], &["create"]), true),
+            (Rule::on(&["storage.k8s.io"], &["storageclasses"], &["*"]), true),
             (Rule::on(&[RBAC], &["clusterroles"], &["escalate"]), true),
             (Rule::on(&[RBAC], &["roles"], &["bind"]).named(&["view"]), false),
             (Rule::on(&[""], &["users"], &["impersonate"]), true),

@@ -64,7 +64,7 @@ impl Bundle {
     fn add(&mut self, key: &str, text: Result<String, String>, wanted: &dyn Fn(&str) -> bool, budget: &mut Budget) {
         let manifest = match text {
             Ok(text) if plain_kind(&text).is_some_and(|kind| !wanted(kind)) => return,
-            Ok(text) if text.len() > budget.read => Err("is more than is read of bundles for one verdict".to_owned()),
+            Ok(text) if text.len() > budget.read => Err("exceeds what is read of bundles for one verdict".to_owned()),
             Ok(text) => {
                 budget.read -= text.len();
                 to_json(&text)
@@ -139,7 +139,7 @@ mod tests {
         let bundle = read(map.to_string().as_bytes(), &|_| true, &mut Budget::default()).unwrap();
         assert_eq!(bundle.manifests, [r#"{"kind":"Role"}"#]);
         assert!(bundle.unreadable[0].starts_with("bomb.yaml: unpacks to 17825792 bytes"), "{:?}", bundle.unreadable);
-        assert!(bundle.unreadable[1].starts_with("x.yaml: no YAML at line "), "{:?}", bundle.unreadable);
+        assert!(bundle.unreadable[1].starts_with("x.yaml: invalid YAML at line "), "{:?}", bundle.unreadable);
     }
     #[test]
     fn what_is_plainly_of_another_kind_is_not_read() {
@@ -161,6 +161,6 @@ mod tests {
         let map = serde_json::json!({"data": {"a.yaml": long, "b.yaml": long}});
         let bundle = read(map.to_string().as_bytes(), &|_| true, &mut Budget::default()).unwrap();
         assert_eq!(bundle.manifests.len(), 1);
-        assert!(bundle.unreadable[0].contains("more than is read"), "{:?}", bundle.unreadable);
+        assert!(bundle.unreadable[0].contains("exceeds what is read"), "{:?}", bundle.unreadable);
     }
 }

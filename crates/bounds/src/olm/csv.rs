@@ -101,17 +101,20 @@ object! {
 }
 
 object! {
+    /// `customresourcedefinitions`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    struct Definitions<'a> {
-        owned: Vec<Definition<'a>> = "owned",
+    pub(crate) struct Definitions<'a> {
+        /// Those that it says are its own.
+        pub owned: Vec<Definition<'a>> = "owned",
     }
 }
 
 object! {
     /// An entry of `customresourcedefinitions.owned`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    struct Definition<'a> {
-        name: Text<'a> = "name",
+    pub(crate) struct Definition<'a> {
+        /// `<plural>.<group>`.
+        pub name: Text<'a> = "name",
     }
 }
 
@@ -128,6 +131,11 @@ object! {
     pub struct ApiService<'a> {
         /// The Deployment behind it.
         pub deployment_name: Text<'a> = "deploymentName",
+        // OLM lets others use what it says it serves.
+        group: Text<'a> = "group",
+        version: Text<'a> = "version",
+        name: Text<'a> = "name",
+        kind: Text<'a> = "kind",
     }
 }
 
@@ -163,10 +171,17 @@ impl<'a> ClusterServiceVersion<'a> {
         &self.spec.install.spec
     }
 
-    /// The accounts that its Deployments run as.
+    /// The accounts that its Deployments run as. OLM knows nothing of the old alias: where it sets up serving, it writes
+    /// `default` beside it, and that is the one that Kubernetes takes.
     #[must_use]
     pub fn accounts(&self) -> BTreeSet<&str> {
-        ordered(self.strategy().deployments.iter().map(|deployment| deployment.spec.template.account()))
+        let serving = self.serving_deployments();
+        let deployments = &self.strategy().deployments;
+        let defaulted = deployments.iter().filter(|deployment| {
+            deployment.spec.template.spec.service_account_name.is_empty() && serving.contains(deployment.name.as_str())
+        });
+        let named = deployments.iter().map(|deployment| deployment.spec.template.account());
+        ordered(named.chain(defaulted.map(|_| "default")))
     }
 
     /// The CustomResourceDefinitions that it says are its own.

@@ -7,6 +7,10 @@ use crate::read::json::{Members, Unreadable};
 use crate::read::object::object;
 use crate::read::text::Text;
 
+/// The name in place of an account's by which OLM 1.2 to 1.10, with the feature gate `SyntheticPermissions`, is told to act as the
+/// extension's synthetic identity.
+pub const SYNTHETIC_ACCOUNT: &str = "olm.synthetic-user";
+
 object! {
     /// A ClusterExtension, of `v1` and both shapes of `v1alpha1`.
     #[derive(Debug, Clone, Default)]

@@ -87,7 +87,7 @@ impl From<OperatorGroup<'_>> for Group {
         let strings = |list: Vec<Text<'_>>| list.iter().map(Text::to_string).collect();
         Group {
             namespace: group.metadata.namespace.to_string(),
-            name: group.metadata.said_name(),
+            name: group.metadata.display_name(),
             account: some(group.spec.service_account_name),
             status_account: some(group.status.service_account_ref.name),
             target_namespaces: strings(group.spec.target_namespaces),

@@ -6,7 +6,7 @@ use crate::read::text::Text;
 object! {
     /// Any object, of which only the metadata is read.
     #[derive(Debug, Default)]
-    pub(crate) struct Bare<'a> {
+    pub(crate) struct MetaOnly<'a> {
         /// `metadata`.
         pub metadata: Meta<'a> = "metadata",
     }
@@ -149,7 +149,7 @@ object! {
 impl Meta<'_> {
     /// The name as a person would say it, `generateName` included.
     #[must_use]
-    pub fn said_name(&self) -> String {
+    pub fn display_name(&self) -> String {
         if self.name.is_empty() && !self.generate_name.is_empty() {
             format!("{}*", self.generate_name)
         } else {

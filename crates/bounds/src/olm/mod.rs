@@ -2,10 +2,12 @@
 
 pub(crate) mod bundle;
 pub mod csv;
+pub mod definition;
 pub mod extension;
 pub mod group;
+pub mod kinds;
 pub(crate) mod meta;
-pub(crate) mod plan;
+pub mod plan;
 pub(crate) mod release;
 pub(crate) mod selector;
 pub(crate) mod workload;

@@ -9,9 +9,44 @@ use crate::read::object::object;
 use crate::read::text::Text;
 
 object! {
+    /// An InstallPlan.
+    #[derive(Debug, Default)]
+    pub struct InstallPlan<'a> {
+        /// `metadata`.
+        pub metadata: Meta<'a> = "metadata",
+        /// `spec`.
+        pub spec: Spec<'a> = "spec",
+        /// `status`.
+        pub status: Status<'a> = "status",
+    }
+}
+
+object! {
+    /// `spec` of an InstallPlan.
+    #[derive(Default, Debug)]
+    pub struct Spec<'a> {
+        /// Whether OLM may carry it out.
+        pub approved: bool = "approved",
+        /// `Manual` where somebody has to approve it.
+        pub approval: Text<'a> = "approval",
+    }
+}
+
+object! {
+    /// `status` of an InstallPlan.
+    #[derive(Default, Debug)]
+    pub struct Status<'a> {
+        /// `RequiresApproval` while it waits for that.
+        pub phase: Text<'a> = "phase",
+        /// The steps.
+        pub plan: Vec<Step<'a>> = "plan",
+    }
+}
+
+object! {
     /// A step.
     #[derive(Default, Debug)]
-    pub(crate) struct Step<'a> {
+    pub struct Step<'a> {
         /// The name of the ClusterServiceVersion that the step belongs to.
         pub resolving: Text<'a> = "resolving",
         /// The object.
@@ -22,7 +57,9 @@ object! {
 object! {
     /// The object of a step.
     #[derive(Default, Debug)]
-    pub(crate) struct StepResource<'a> {
+    pub struct StepResource<'a> {
+        /// Its API group.
+        pub group: Text<'a> = "group",
         /// Its kind.
         pub kind: Text<'a> = "kind",
         /// Its name.
@@ -33,9 +70,13 @@ object! {
 }
 
 object! {
-    /// The fields of the RBAC kinds.
+    /// Any object that is brought, with the fields of the RBAC kinds.
     #[derive(Debug, Default)]
     pub(crate) struct Manifest<'a> {
+        /// Group and version.
+        pub api_version: Text<'a> = "apiVersion",
+        /// The kind.
+        pub kind: Text<'a> = "kind",
         /// `metadata`.
         pub metadata: Meta<'a> = "metadata",
         /// Of a binding.

@@ -1,14 +1,12 @@
 //! The release that OLM v1 keeps in a Secret before it writes anything of it: gzip of JSON, as Helm has it.
 
-use std::fmt;
-
-use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use std::collections::BTreeMap;
 
 use crate::read::gzip;
-use crate::read::object::{FromJson, object};
+use crate::read::object::{Failed, FromJson, Value, object};
 use crate::read::text::Text;
 
-/// A Secret holds at most 1 MiB; unpacked a release is allowed to be this much. More is a bomb.
+/// A Secret holds at most 1 MiB; unpacked what is in it is allowed to be this much. More is a bomb.
 const MAX_UNPACKED: usize = 16 * 1024 * 1024;
 /// As many hooks as a refusal names.
 const MAX_NAMED: usize = 10;
@@ -25,7 +23,9 @@ object! {
     #[derive(Debug, Default)]
     struct Written<'a> {
         name: Text<'a> = "name",
+        namespace: Text<'a> = "namespace",
         labels: Bundle<'a> = "labels",
+        manifest: Text<'a> = "manifest",
         hooks: Hooks = "hooks",
     }
 }
@@ -53,39 +53,17 @@ pub(crate) struct Hooks {
 }
 
 impl<'de> FromJson<'de> for Hooks {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct HooksVisitor;
-
-        impl<'de> Visitor<'de> for HooksVisitor {
-            type Value = Hooks;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of hooks")
+    fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
+        let mut hooks = Hooks::default();
+        value.list(&mut |value: &mut dyn Value<'de>| {
+            hooks.count += 1;
+            if hooks.named.len() < MAX_NAMED {
+                let hook = WrittenHook::from_json(value)?;
+                hooks.named.push(format!("{} {}", hook.kind, hook.name));
             }
-
-            fn visit_none<E>(self) -> Result<Hooks, E> {
-                Ok(Hooks::default())
-            }
-
-            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Hooks, D::Error> {
-                deserializer.deserialize_seq(self)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Hooks, A::Error> {
-                let mut hooks = Hooks::default();
-                while hooks.named.len() < MAX_NAMED {
-                    let Some(hook) = seq.next_element::<WrittenHook<'de>>()? else { break };
-                    hooks.named.push(format!("{} {}", hook.kind, hook.name));
-                }
-                hooks.count = hooks.named.len();
-                while seq.next_element::<IgnoredAny>()?.is_some() {
-                    hooks.count += 1;
-                }
-                Ok(hooks)
-            }
-        }
-
-        deserializer.deserialize_option(HooksVisitor)
+            Ok(())
+        })?;
+        Ok(hooks)
     }
 }
 
@@ -102,7 +80,11 @@ pub(crate) enum Release {
 #[derive(Debug)]
 pub(crate) struct Content {
     /// The name of the bundle, or of the release.
-    bundle: String,
+    pub(crate) bundle: String,
+    /// Where it is installed.
+    pub(crate) namespace: String,
+    /// Every object, as JSON, one after the other.
+    pub(crate) manifest: String,
     hooks: Hooks,
 }
 
@@ -120,9 +102,9 @@ impl Content {
         let more = self.hooks.count - self.hooks.named.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!(
-            "would install bundle {}, which brings Helm hooks: {named}{more}. OLM writes hooks with its own rights and without \
-             its labels, and deletes whatever has their names first, so nothing would bound them. Nothing of the bundle was \
-             written. Ask its author to take the annotation helm.sh/hook out.",
+            "would install bundle {}, which brings Helm hooks: {named}{more}. OLM writes hooks with its own rights \
+             and without its labels, and deletes whatever has their names first, so nothing would bound them. Nothing \
+             of the bundle was written. Ask its author to remove the annotation helm.sh/hook.",
             self.bundle
         )
     }
@@ -139,5 +121,25 @@ pub(crate) fn read(data: &str) -> Result<Release, String> {
     let text = gzip::unpack(&gzip::from_base64(&data.chunk)?, &mut MAX_UNPACKED.clone())?;
     let written: Written<'_> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let bundle = if written.labels.name.is_empty() { &written.name } else { &written.labels.name };
-    Ok(Release::Whole(Content { bundle: bundle.to_string(), hooks: written.hooks }))
+    Ok(Release::Whole(Content {
+        bundle: bundle.to_string(),
+        namespace: written.namespace.to_string(),
+        manifest: written.manifest.to_string(),
+        hooks: written.hooks,
+    }))
+}
+
+/// The objects in `data` of a Secret that keeps those of a ClusterObjectSet, each as JSON. The error says why it is none.
+pub(crate) fn read_objects(data: &str) -> Result<Vec<String>, String> {
+    let data: BTreeMap<Text<'_>, Text<'_>> = serde_json::from_str(data).map_err(|error| error.to_string())?;
+    let mut budget = MAX_UNPACKED;
+    data.values()
+        .map(|value| {
+            let bytes = gzip::from_base64(value)?;
+            if bytes.starts_with(&[0x1f, 0x8b]) {
+                return gzip::unpack(&bytes, &mut budget);
+            }
+            String::from_utf8(bytes).map_err(|error| error.to_string())
+        })
+        .collect()
 }

@@ -96,6 +96,26 @@ impl<'a> Rule<'a> {
             .flatten()
     }
 
+    /// How long the atoms that the rule breaks down into are together, in bytes.
+    #[must_use]
+    pub fn atom_bytes(&self) -> usize {
+        let bytes = |list: &[Text<'_>]| list.iter().map(|entry| entry.len()).sum::<usize>();
+        let names = self.resource_names.len().max(1);
+        // Each entry of a list is in as many atoms as the other lists have combinations.
+        let times = |lists: [usize; 3]| lists.into_iter().fold(1, usize::saturating_mul);
+        let (groups, resources, verbs) = (self.api_groups.len(), self.resources.len(), self.verbs.len());
+        let urls = self.non_resource_urls.len();
+        [
+            (bytes(&self.api_groups), times([resources, verbs, names])),
+            (bytes(&self.resources), times([groups, verbs, names])),
+            (bytes(&self.resource_names), times([groups, resources, verbs])),
+            (bytes(&self.non_resource_urls), verbs),
+            (bytes(&self.verbs), times([groups, resources, names]).saturating_add(urls)),
+        ]
+        .into_iter()
+        .fold(0, |sum: usize, (bytes, times)| sum.saturating_add(bytes.saturating_mul(times)))
+    }
+
     /// How many atoms the rule breaks down into.
     #[must_use]
     pub fn atom_count(&self) -> usize {

@@ -5,6 +5,10 @@ use crate::read::text::Text;
 
 /// The prefix of a service account's user name.
 pub const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
+/// The group of all service accounts; with a colon and a namespace behind it, of those there.
+const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
+/// The group of everybody who is somebody.
+const AUTHENTICATED: &str = "system:authenticated";
 
 object! {
     /// A subject of a RoleBinding or ClusterRoleBinding.
@@ -35,20 +39,83 @@ impl Subject<'_> {
         }
     }
 
-    /// The same subject, independent of the payload.
+    /// The service accounts that it names, in whichever way, in a binding of this namespace. Nothing is built for it: lists of
+    /// bindings have tens of thousands of subjects.
+    ///
+    /// ```
+    /// use bounds::rbac::subject::{Accounts, Subject};
+    ///
+    /// let group = |name: &'static str| Subject { kind: "Group".into(), name: name.into(), ..Subject::default() };
+    /// assert_eq!(group("system:serviceaccounts:team-a").accounts(None), Accounts::AllOf("team-a"));
+    /// assert_eq!(group("developers").accounts(None), Accounts::None);
+    /// ```
     #[must_use]
-    pub fn into_owned(self) -> Subject<'static> {
-        Subject {
-            kind: self.kind.into_owned(),
-            api_group: self.api_group.into_owned(),
-            name: self.name.into_owned(),
-            namespace: self.namespace.into_owned(),
+    pub fn accounts<'s>(&'s self, binding_namespace: Option<&'s str>) -> Accounts<&'s str> {
+        if let Some((namespace, name)) = self.account(binding_namespace) {
+            return Accounts::One(namespace, name);
+        }
+        if self.kind != "Group" || !is_rbac(&self.api_group) {
+            return Accounts::None;
+        }
+        match self.name.strip_prefix(SERVICE_ACCOUNTS) {
+            Some("") => Accounts::All,
+            Some(rest) => rest.strip_prefix(':').map_or(Accounts::None, Accounts::AllOf),
+            None if self.name == AUTHENTICATED => Accounts::All,
+            None => Accounts::None,
+        }
+    }
+}
+
+/// The service accounts that a subject names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accounts<S> {
+    /// One, as itself or as a user: its namespace and its name.
+    One(S, S),
+    /// All of a namespace, through their group.
+    AllOf(S),
+    /// All there are, through a group that every account is in.
+    All,
+    /// None: it is somebody else.
+    None,
+}
+
+impl<'s> Accounts<&'s str> {
+    /// The namespace, if they are of one.
+    #[must_use]
+    pub fn namespace(self) -> Option<&'s str> {
+        match self {
+            Accounts::One(namespace, _) | Accounts::AllOf(namespace) => Some(namespace),
+            Accounts::All | Accounts::None => None,
+        }
+    }
+
+    /// The same, independent of the subject.
+    #[must_use]
+    pub fn into_owned(self) -> Accounts<String> {
+        match self {
+            Accounts::One(namespace, name) => Accounts::One(namespace.to_owned(), name.to_owned()),
+            Accounts::AllOf(namespace) => Accounts::AllOf(namespace.to_owned()),
+            Accounts::All => Accounts::All,
+            Accounts::None => Accounts::None,
+        }
+    }
+}
+
+impl Accounts<String> {
+    /// The same, borrowed.
+    #[must_use]
+    pub fn as_ref(&self) -> Accounts<&str> {
+        match self {
+            Accounts::One(namespace, name) => Accounts::One(namespace, name),
+            Accounts::AllOf(namespace) => Accounts::AllOf(namespace),
+            Accounts::All => Accounts::All,
+            Accounts::None => Accounts::None,
         }
     }
 }
 
 /// Somebody: a user name and groups, as the API server authenticates them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     user: String,
     groups: Vec<String>,
@@ -61,9 +128,9 @@ impl Identity {
         Identity {
             user: format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"),
             groups: vec![
-                "system:serviceaccounts".to_owned(),
-                format!("system:serviceaccounts:{namespace}"),
-                "system:authenticated".to_owned(),
+                SERVICE_ACCOUNTS.to_owned(),
+                format!("{SERVICE_ACCOUNTS}:{namespace}"),
+                AUTHENTICATED.to_owned(),
             ],
         }
     }
@@ -154,6 +221,41 @@ mod tests {
         assert!(!me.named_by(&subject("serviceaccount", "", "ns", "me"), None));
         assert!(!me.named_by(&subject("ServiceAccount", "", "other", "me"), Some("ns")));
         assert!(!me.named_by(&subject("ServiceAccount", "", "", ""), Some("ns")));
+    }
+
+    #[test]
+    fn the_accounts_of_a_subject_are_those_whose_identity_it_names() {
+        let kinds = ["ServiceAccount", "User", "Group", "serviceaccount"];
+        let api_groups = ["", "rbac.authorization.k8s.io", "example.com"];
+        let names = [
+            "me",
+            "system:serviceaccount:ns:me",
+            "system:serviceaccount:ns:",
+            "system:serviceaccounts",
+            "system:serviceaccounts:",
+            "system:serviceaccounts:ns",
+            "system:serviceaccountsns",
+            "system:authenticated",
+            "",
+        ];
+        for (kind, api_group, namespace, name) in kinds.iter().flat_map(|kind| {
+            let named = api_groups.iter().flat_map(move |api_group| names.map(|name| (kind, api_group, name)));
+            named.flat_map(|(kind, api_group, name)| ["", "ns", "else"].map(|of| (kind, api_group, of, name)))
+        }) {
+            let subject = subject(kind, api_group, namespace, name);
+            for binding in [None, Some("ns"), Some("else")] {
+                for (of, account) in [("ns", "me"), ("ns", "you"), ("else", "me"), ("ns", "")] {
+                    let named = match subject.accounts(binding) {
+                        Accounts::One(namespace, name) => (namespace, name) == (of, account),
+                        Accounts::AllOf(namespace) => namespace == of,
+                        Accounts::All => true,
+                        Accounts::None => false,
+                    };
+                    let me = Identity::service_account(of, account);
+                    assert_eq!(named, me.named_by(&subject, binding), "{subject:?} in {binding:?} for {of}/{account}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,13 +1,6 @@
 //! Globs on names: `*` is any run of characters, everything else is itself.
 
 /// Whether `text` matches `pattern`, in time linear in both for any pattern (each `*` is tried once, left to right).
-///
-/// ```
-/// use bounds::read::glob::matches;
-///
-/// assert!(matches("etcdoperator.*", "etcdoperator.v0.9.4"));
-/// assert!(!matches("etcdoperator.*", "my-etcdoperator.v0.9.4"));
-/// ```
 #[must_use]
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');

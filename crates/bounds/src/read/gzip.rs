@@ -14,13 +14,13 @@ pub(crate) fn from_base64(text: &str) -> Result<Vec<u8>, String> {
 /// Unpacks a gzip file to text, of at most as many bytes as are left in the budget. The file says at its end how long the text
 /// is: what is too long is not even begun with, and no more room is made than is needed.
 pub(crate) fn unpack(file: &[u8], budget: &mut usize) -> Result<String, String> {
-    const DAMAGED: &str = "the packed data is damaged";
-    let stream = gzip_stream(file).ok_or("is not packed with gzip")?;
+    const DAMAGED: &str = "the compressed data is corrupt";
+    let stream = gzip_stream(file).ok_or("is not compressed with gzip")?;
     let (stream, end) = stream.split_last_chunk::<8>().ok_or(DAMAGED)?;
     let [_, _, _, _, length @ ..] = *end;
     let length = u32::from_le_bytes(length) as usize;
     if length > *budget {
-        return Err(format!("unpacks to {length} bytes, and {budget} are read at most"));
+        return Err(format!("unpacks to {length} bytes, more than the {budget} that are read"));
     }
     let mut text = vec![0; length];
     let mut state = Box::<DecompressorOxide>::default();
@@ -95,6 +95,6 @@ mod tests {
         let end = false_length.len();
         false_length[end - 4] = 49;
         assert!(unpack(&false_length, &mut 100).is_err());
-        assert!(unpack(&pack(&[b'a'; 101]), &mut 100).unwrap_err().contains("101 bytes, and 100"));
+        assert!(unpack(&pack(&[b'a'; 101]), &mut 100).unwrap_err().contains("101 bytes, more than the 100"));
     }
 }

@@ -65,6 +65,25 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     }
 }
 
+/// What is at the end of a way through objects, as it is written; nothing if the way does not lead there.
+pub(crate) fn at<'a>(text: &'a str, way: &[&str]) -> Option<&'a str> {
+    let Some((first, rest)) = way.split_first() else { return Some(text) };
+    let members: Members<'a> = serde_json::from_str(text).ok()?;
+    // Of a key that is there twice the last one counts, as in Go.
+    let (_, value) = members.0.iter().rfind(|(key, _)| key == first)?;
+    at(value.get(), rest)
+}
+
+/// The text at the end of a way; empty if there is none.
+pub(crate) fn text_at<'a>(text: &'a str, way: &[&str]) -> Text<'a> {
+    at(text, way).and_then(|value| serde_json::from_str(value).ok()).unwrap_or_default()
+}
+
+/// The elements at the end of a way, each as it is written; none if there is no list.
+pub(crate) fn list_at<'a>(text: &'a str, way: &[&str]) -> Vec<&'a RawValue> {
+    at(text, way).and_then(|value| serde_json::from_str(value).ok()).unwrap_or_default()
+}
+
 /// The error without serde's line and column: the path says it better.
 pub(crate) fn reason_of(error: &serde_json::Error) -> String {
     let text = error.to_string();
@@ -199,6 +218,19 @@ mod tests {
             error(r#"{"rules":[{"a\"]b":["x"],"app.k8s.io/name":1}]}"#),
             "object.rules[0][\"app.k8s.io/name\"]: invalid type: integer `1`, expected a sequence"
         );
+    }
+
+    #[test]
+    fn a_way_leads_to_what_is_written_there() {
+        let text = r#"{"a":{"b":1,"b":"\u0041"},"l":[{"x":1},2]}"#;
+        assert_eq!(at(text, &["a", "b"]), Some(r#""\u0041""#));
+        assert_eq!(text_at(text, &["a", "b"]), "A");
+        let elements: Vec<&str> = list_at(text, &["l"]).into_iter().map(RawValue::get).collect();
+        assert_eq!(elements, [r#"{"x":1}"#, "2"]);
+        for way in [&["a", "c"][..], &["a", "b", "c"], &["l", "x"], &["z"]] {
+            assert_eq!(at(text, way), None, "{way:?}");
+            assert!(text_at(text, way).is_empty() && list_at(text, way).is_empty());
+        }
     }
 
     #[test]

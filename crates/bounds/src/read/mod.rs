@@ -8,4 +8,4 @@ pub mod name;
 pub(crate) mod object;
 pub(crate) mod order;
 pub mod text;
-pub(crate) mod yaml;
+pub mod yaml;

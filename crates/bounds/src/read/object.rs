@@ -1,11 +1,11 @@
 //! Objects read from JSON as Go reads them: what is missing or `null` is empty, what is not known is skipped.
 //!
-//! serde's derive would do, but it also writes code for reading each struct from a list, for finding duplicate fields and
-//! for each field's name as a type of its own: a third of the whole module. `object!` writes the one loop that is needed.
+//! serde's derive would do, but it writes a reader of its own for each struct, and for each place that it is read in: half of the
+//! whole module. `object!` only says which field belongs to which key. There is one reader for all of them, which knows structs as
+//! [`Fields`] and hands each of them the values of its keys, as [`Value`].
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -13,19 +13,46 @@ use serde_json::value::RawValue;
 
 use crate::read::text::Text;
 
+/// A value could not be read. Why is known to the reader.
+#[derive(Debug)]
+pub(crate) struct Failed;
+
+/// A value that is about to be read. `null` reads as nothing; what nobody reads is skipped.
+pub(crate) trait Value<'de> {
+    /// A string.
+    fn text(&mut self) -> Result<Option<Text<'de>>, Failed>;
+    /// `true` or `false`.
+    fn flag(&mut self) -> Result<Option<bool>, Failed>;
+    /// Anything, as it is written.
+    fn raw(&mut self) -> Result<Option<&'de RawValue>, Failed>;
+    /// One of these words, by its position. `false` is read as `off`.
+    fn choice(&mut self, known: &'static [&'static str]) -> Result<usize, Failed>;
+    /// An object.
+    fn object(&mut self, fields: &mut dyn Fields<'de>) -> Result<(), Failed>;
+    /// A list, element by element.
+    fn list(&mut self, element: &mut dyn ReadElement<'de>) -> Result<(), Failed>;
+}
+
+/// What is done with each element of a list.
+pub(crate) trait ReadElement<'de>: FnMut(&mut dyn Value<'de>) -> Result<(), Failed> {}
+
+impl<'de, F: FnMut(&mut dyn Value<'de>) -> Result<(), Failed>> ReadElement<'de> for F {}
+
+/// Something with named fields.
+pub(crate) trait Fields<'de> {
+    /// The known fields, where unknown ones are an error.
+    fn strict(&self) -> Option<&'static [&'static str]> {
+        None
+    }
+
+    /// Reads the value of a field that is known, and leaves any other alone.
+    fn read_field(&mut self, key: &Text<'de>, value: &mut dyn Value<'de>) -> Result<(), Failed>;
+}
+
 /// Something that is read from JSON; `null` reads as the empty value.
 pub(crate) trait FromJson<'de>: Sized {
     /// Reads it.
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
-}
-
-/// A struct with named fields.
-pub(crate) trait Fields<'de>: Default {
-    /// The known fields, where unknown ones are an error.
-    const STRICT: Option<&'static [&'static str]>;
-
-    /// Reads the value of a field that is known; says whether it is.
-    fn read_field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error>;
+    fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed>;
 }
 
 /// Declares a struct and how it is read: `field: Type = "key in JSON"`. With `strict;` in front, unknown keys are errors.
@@ -46,26 +73,38 @@ macro_rules! object {
         }
 
         impl<'de $(: $life, $life)?> $crate::read::object::Fields<'de> for $name $(<$life>)? {
-            const STRICT: Option<&'static [&'static str]> = if $strict { Some(&[$($key),*]) } else { None };
+            fn strict(&self) -> Option<&'static [&'static str]> {
+                if $strict { Some(&[$($key),*]) } else { None }
+            }
 
-            fn read_field<A: serde::de::MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
-                match key {
-                    $( $key => self.$field = map.next_value_seed($crate::read::object::Read::new())?, )*
-                    _ => return Ok(false),
+            fn read_field(
+                &mut self,
+                key: &$crate::read::text::Text<'de>,
+                value: &mut dyn $crate::read::object::Value<'de>,
+            ) -> Result<(), $crate::read::object::Failed> {
+                match key.as_str() {
+                    $( $key => self.$field = $crate::read::object::FromJson::from_json(value)?, )*
+                    _ => {}
                 }
-                Ok(true)
+                Ok(())
             }
         }
 
         impl<'de $(: $life, $life)?> $crate::read::object::FromJson<'de> for $name $(<$life>)? {
-            fn from_json<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::read::object::read_object(deserializer)
+            fn from_json(
+                value: &mut dyn $crate::read::object::Value<'de>,
+            ) -> Result<Self, $crate::read::object::Failed> {
+                let mut object = Self::default();
+                value.object(&mut object)?;
+                Ok(object)
             }
         }
 
         impl<'de $(: $life, $life)?> serde::Deserialize<'de> for $name $(<$life>)? {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::read::object::read_object(deserializer)
+                let mut object = Self::default();
+                $crate::read::object::read_object(deserializer, &mut object)?;
+                Ok(object)
             }
         }
     };
@@ -75,130 +114,228 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// The seed that reads a `T`.
-pub(crate) struct Read<T>(PhantomData<T>);
+/// Reads something with named fields.
+pub(crate) fn read_object<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    fields: &mut dyn Fields<'de>,
+) -> Result<(), D::Error> {
+    deserializer.deserialize_option(ObjectVisitor(fields))
+}
 
-impl<T> Read<T> {
-    pub(crate) fn new() -> Self {
-        Read(PhantomData)
+/// A value, where serde has got to.
+struct Pending<'de, D: Deserializer<'de>> {
+    /// Until it is read.
+    deserializer: Option<D>,
+    /// Why it could not be.
+    error: Option<D::Error>,
+}
+
+impl<'de, D: Deserializer<'de>> Pending<'de, D> {
+    fn new(deserializer: D) -> Self {
+        Pending { deserializer: Some(deserializer), error: None }
+    }
+
+    fn read<T>(&mut self, read: impl FnOnce(D) -> Result<T, D::Error>) -> Result<T, Failed> {
+        let Some(deserializer) = self.deserializer.take() else { return Err(Failed) };
+        read(deserializer).map_err(|error| {
+            self.error = Some(error);
+            Failed
+        })
+    }
+
+    /// Skips what nobody has read.
+    fn finish(self, read: Result<(), Failed>) -> Result<(), D::Error> {
+        match (read, self.deserializer) {
+            (Ok(()), None) => Ok(()),
+            (Ok(()), Some(unread)) => IgnoredAny::deserialize(unread).map(drop),
+            (Err(Failed), _) => Err(self.error.unwrap_or_else(|| de::Error::custom("it is read twice"))),
+        }
     }
 }
 
-impl<'de, T: FromJson<'de>> DeserializeSeed<'de> for Read<T> {
-    type Value = T;
+impl<'de, D: Deserializer<'de>> Value<'de> for Pending<'de, D> {
+    fn text(&mut self) -> Result<Option<Text<'de>>, Failed> {
+        self.read(Option::deserialize)
+    }
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        T::from_json(deserializer)
+    fn flag(&mut self) -> Result<Option<bool>, Failed> {
+        self.read(Option::deserialize)
+    }
+
+    fn raw(&mut self) -> Result<Option<&'de RawValue>, Failed> {
+        self.read(Option::deserialize)
+    }
+
+    fn choice(&mut self, known: &'static [&'static str]) -> Result<usize, Failed> {
+        self.read(|deserializer| deserializer.deserialize_any(ChoiceVisitor(known)))
+    }
+
+    fn object(&mut self, fields: &mut dyn Fields<'de>) -> Result<(), Failed> {
+        self.read(|deserializer| read_object(deserializer, fields))
+    }
+
+    fn list(&mut self, element: &mut dyn ReadElement<'de>) -> Result<(), Failed> {
+        self.read(|deserializer| deserializer.deserialize_option(ListVisitor(element)))
     }
 }
 
-/// Reads a struct with named fields.
-pub(crate) fn read_object<'de, T: Fields<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    deserializer.deserialize_option(ObjectVisitor(PhantomData))
-}
+struct ObjectVisitor<'f, 'de>(&'f mut dyn Fields<'de>);
 
-struct ObjectVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Fields<'de>> Visitor<'de> for ObjectVisitor<T> {
-    type Value = T;
+impl<'de> Visitor<'de> for ObjectVisitor<'_, 'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_none<E: de::Error>(self) -> Result<T, E> {
-        Ok(T::default())
+    fn visit_none<E: de::Error>(self) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_map(self)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        let mut object = T::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<Text<'de>>()? {
-            if object.read_field(&key, &mut map)? {
-                continue;
-            }
-            match T::STRICT {
-                Some(known) => return Err(de::Error::unknown_field(&key, known)),
-                None => map.next_value::<IgnoredAny>()?,
-            };
+            map.next_value_seed(Field { key, of: &mut *self.0 })?;
         }
-        Ok(object)
+        Ok(())
     }
 }
 
-impl<'de, T: FromJson<'de>> FromJson<'de> for Vec<T> {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_option(ListVisitor(PhantomData))
+/// The value of one field.
+struct Field<'f, 'de> {
+    key: Text<'de>,
+    of: &'f mut dyn Fields<'de>,
+}
+
+impl<'de> DeserializeSeed<'de> for Field<'_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let mut value = Pending::new(deserializer);
+        let read = self.of.read_field(&self.key, &mut value);
+        match self.of.strict() {
+            Some(known) if read.is_ok() && value.deserializer.is_some() => {
+                Err(de::Error::unknown_field(&self.key, known))
+            }
+            _ => value.finish(read),
+        }
     }
 }
 
-struct ListVisitor<T>(PhantomData<T>);
+struct ListVisitor<'f, 'de>(&'f mut dyn ReadElement<'de>);
 
-impl<'de, T: FromJson<'de>> Visitor<'de> for ListVisitor<T> {
-    type Value = Vec<T>;
+impl<'de> Visitor<'de> for ListVisitor<'_, 'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list")
     }
 
-    fn visit_none<E: de::Error>(self) -> Result<Vec<T>, E> {
-        Ok(Vec::new())
+    fn visit_none<E: de::Error>(self) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_seq(self)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(Element(&mut *self.0))?.is_some() {}
+        Ok(())
+    }
+}
+
+struct Element<'f, 'de>(&'f mut dyn ReadElement<'de>);
+
+impl<'de> DeserializeSeed<'de> for Element<'_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let mut value = Pending::new(deserializer);
+        let read = (self.0)(&mut value);
+        value.finish(read)
+    }
+}
+
+struct ChoiceVisitor(&'static [&'static str]);
+
+impl Visitor<'_> for ChoiceVisitor {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "one of {}", self.0.join(", "))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<usize, E> {
+        self.0.iter().position(|known| *known == text).ok_or_else(|| E::unknown_variant(text, self.0))
+    }
+
+    /// That is what YAML 1.1 makes of a bare `off`.
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<usize, E> {
+        self.visit_str(if value { "on" } else { "off" })
+    }
+}
+
+impl<'de, T: FromJson<'de>> FromJson<'de> for Vec<T> {
+    fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
         let mut list = Vec::new();
-        while let Some(item) = seq.next_element_seed(Read::new())? {
-            list.push(item);
-        }
+        value.list(&mut |value: &mut dyn Value<'de>| {
+            list.push(T::from_json(value)?);
+            Ok(())
+        })?;
         Ok(list)
     }
 }
 
-/// Reads with serde, `null` as the empty value.
+impl<'de: 'a, 'a> Fields<'de> for BTreeMap<Text<'a>, Text<'a>> {
+    fn read_field(&mut self, key: &Text<'de>, value: &mut dyn Value<'de>) -> Result<(), Failed> {
+        let value = value.text()?.unwrap_or_default();
+        self.insert(key.clone(), value);
+        Ok(())
+    }
+}
+
+impl<'de: 'a, 'a> FromJson<'de> for BTreeMap<Text<'a>, Text<'a>> {
+    fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
+        let mut map = BTreeMap::new();
+        value.object(&mut map)?;
+        Ok(map)
+    }
+}
+
+/// What there is a word for in [`Value`].
 macro_rules! from_json {
-    ($($type:ty),*) => {
+    ($($type:ty = |$value:ident| $read:expr),* $(,)?) => {
         $(impl<'de: 'a, 'a> FromJson<'de> for $type {
-            fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+            fn from_json($value: &mut dyn Value<'de>) -> Result<Self, Failed> {
+                $read
             }
         })*
     };
 }
-from_json!(Text<'a>, BTreeMap<Text<'a>, Text<'a>>);
+from_json! {
+    Text<'a> = |value| Ok(value.text()?.unwrap_or_default()),
+    Option<Text<'a>> = |value| value.text(),
+    Option<&'a RawValue> = |value| value.raw(),
+}
 
 impl<'de> FromJson<'de> for String {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Text::from_json(deserializer).map(|text| text.to_string())
+    fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
+        Ok(value.text()?.map(|text| text.to_string()).unwrap_or_default())
     }
 }
 
 impl<'de> FromJson<'de> for Option<String> {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Option::<Text<'de>>::from_json(deserializer).map(|text| text.map(|text| text.to_string()))
+    fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
+        Ok(value.text()?.map(|text| text.to_string()))
     }
 }
 
 impl<'de> FromJson<'de> for bool {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-    }
-}
-
-impl<'de: 'a, 'a> FromJson<'de> for Option<&'a RawValue> {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Option::deserialize(deserializer)
-    }
-}
-
-impl<'de: 'a, 'a> FromJson<'de> for Option<Text<'a>> {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Option::deserialize(deserializer)
+    fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
+        Ok(value.flag()?.unwrap_or_default())
     }
 }

@@ -16,7 +16,7 @@ enum Open {
 }
 
 /// Turns the first document of a YAML text into JSON.
-pub(crate) fn to_json(text: &str) -> Result<String, String> {
+pub fn to_json(text: &str) -> Result<String, String> {
     let mut json = String::with_capacity(text.len());
     let mut open: Vec<Open> = Vec::new();
     for next in Parser::new_from_str(text) {
@@ -55,12 +55,12 @@ pub(crate) fn to_json(text: &str) -> Result<String, String> {
 /// Where the YAML breaks off. The parser's own words are left out of the module: they are as big as a verdict.
 fn broken(error: &ScanError) -> String {
     let place = error.marker();
-    format!("no YAML at line {}, column {}", place.line(), place.col() + 1)
+    format!("invalid YAML at line {}, column {}", place.line(), place.col() + 1)
 }
 
 fn start(json: &mut String, open: &mut Vec<Open>, bracket: char, with: Open) -> Result<(), String> {
     if before(json, open)? {
-        return Err("a key must be a word".to_owned());
+        return Err("keys must be plain scalars".to_owned());
     }
     if open.len() >= MAX_DEPTH {
         return Err(format!("is nested more than {MAX_DEPTH} levels deep"));

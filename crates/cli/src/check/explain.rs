@@ -194,7 +194,7 @@ pub fn csv(request: &str, settings: &str, host: &Host) -> Option<Explained> {
 }
 
 fn explain(cx: &Context<'_>, csv: &ClusterServiceVersion<'_>, namespace: &str) -> Result<Option<Explained>, Refusal> {
-    let name = csv.metadata.said_name();
+    let name = csv.metadata.display_name();
     let names = [name.as_str(), &csv.spec.replaces];
     let Bounds::Bounded(group, boundaries) = boundary::of_operator(cx, namespace, &names)? else { return Ok(None) };
     let targets = groups::targets(&group, &cx.lookups)?;
@@ -237,7 +237,7 @@ fn bound(cx: &Context<'_>, limit: &Limit<'_>) -> Result<Bound, Refusal> {
         })
         .collect::<Result<Vec<_>, Refusal>>()?;
     Ok(Bound {
-        label: boundary.said.clone(),
+        label: boundary.description.clone(),
         by: boundary.by.clone(),
         user: boundary.identity.user().to_owned(),
         groups: boundary.identity.groups().to_vec(),

@@ -9,6 +9,7 @@ use operator_bounds::host::Host;
 use operator_bounds::live::{Cluster, Connection};
 use operator_bounds::manifests::Manifests;
 use operator_bounds::policy::Policy;
+use operator_bounds::source::Source;
 
 #[derive(Args)]
 pub(crate) struct ClusterSource {
@@ -63,12 +64,16 @@ impl ClusterSource {
         }
     }
 
-    /// A host that answers from there; from nothing where nothing was named.
-    pub(crate) fn host(&self, policy: &Policy) -> anyhow::Result<Host> {
+    /// What answers; nothing is in there where nothing was named.
+    pub(crate) fn source(&self) -> anyhow::Result<Arc<dyn Source>> {
         if let Some(live) = self.live.connect()? {
-            return Ok(policy.host_on(Arc::new(live)));
+            return Ok(Arc::new(live));
         }
-        let manifests = self.cluster.as_deref().map(Manifests::load).transpose()?.unwrap_or_default();
-        Ok(policy.host(&Arc::new(manifests)))
+        Ok(Arc::new(self.cluster.as_deref().map(Manifests::load).transpose()?.unwrap_or_default()))
+    }
+
+    /// A host that answers from there.
+    pub(crate) fn host(&self, policy: &Policy) -> anyhow::Result<Host> {
+        Ok(policy.host_on(self.source()?))
     }
 }

@@ -7,16 +7,17 @@ use std::process::ExitCode;
 use anyhow::bail;
 use bounds::decide::lookups::Lookups;
 use bounds::decide::writes;
-use bounds::olm::extension::ClusterExtension;
+use bounds::olm::extension::{ClusterExtension, SYNTHETIC_ACCOUNT};
 use bounds::olm::group::Targets;
 use bounds::rbac::grant::Grant;
 use bounds::rbac::scope::Scope;
+use bounds::settings::{Phase, known_releases, shipped};
 use clap::Args;
 use operator_bounds::derive::bundle::{Bundle, Object};
 use operator_bounds::derive::manifest::{self, Manifests as Applied};
 use operator_bounds::derive::need::Needs;
 use operator_bounds::derive::v1::Sender;
-use operator_bounds::derive::{self, Installer, Whom, roles, unused, v0, v1};
+use operator_bounds::derive::{self, Installer, Whom, live, roles, unused, upgrade, v0, v1};
 use operator_bounds::policy::Policy;
 use serde_json::Value;
 
@@ -25,10 +26,14 @@ use super::print;
 
 #[derive(Args)]
 pub(crate) struct Derive {
-    /// The bundle: a directory, an archive (.tar.gz), or the ClusterServiceVersion alone, as YAML or JSON; and the
-    /// ClusterExtension that installs it
-    #[arg(value_name = "BUNDLE|CSV|EXTENSION", required = true)]
+    /// The bundle: a directory, an archive (.tar.gz), or the ClusterServiceVersion alone, as YAML or JSON; for an upgrade, the
+    /// version that is there before the one that comes; and the ClusterExtension that installs it
+    #[arg(value_name = "BUNDLE|CSV|EXTENSION", required_unless_present = "extension")]
     paths: Vec<PathBuf>,
+    /// OLM v1, instead of a bundle: an extension that is in the cluster. Prints what it lacks for the release that was refused, by
+    /// its conditions, or for the one that is installed
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["paths", "olm", "install_mode", "targets", "namespace", "unused", "with_account"])]
+    extension: Option<String>,
     /// Identity to grant to: `serviceaccount NAMESPACE/NAME`, or `synthetic NAME` for a ClusterExtension without an account
     /// [default: the one the ClusterExtension names]
     #[arg(long = "for", num_args = 2, value_names = ["KIND", "NAME"])]
@@ -47,10 +52,10 @@ pub(crate) struct Derive {
     /// either, everything is granted cluster-wide]
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// OLM v1: release that is running. Up to 4.20, OLM itself acts as the identity, including reads and watches; from 4.21
-    /// on, the policy bounds what OLM writes
-    #[arg(long, value_enum, default_value_t = Release::R4_22, value_name = "RELEASE")]
-    release: Release,
+    /// OLM v1: release that is running, of OLM v1 (1.11) or of `OpenShift` (4.20). Up to 1.10, OLM itself acts as the identity,
+    /// including reads and watches; from 1.11 on, the policy bounds what OLM writes
+    #[arg(long, value_parser = release, default_value = "1.11", value_name = "RELEASE")]
+    release: Phase,
     /// Print only what is not held yet
     #[arg(long, conflicts_with = "unused")]
     missing: bool,
@@ -83,16 +88,9 @@ enum InstallMode {
     AllNamespaces,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Release {
-    #[value(name = "4.20")]
-    R4_20,
-    #[value(name = "4.21")]
-    R4_21,
-    #[value(name = "4.22")]
-    R4_22,
-    #[value(name = "4.23")]
-    R4_23,
+/// What a release makes of the account.
+fn release(text: &str) -> Result<Phase, String> {
+    shipped(text).ok_or_else(|| format!("not a release that is known: {}", known_releases()))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -104,7 +102,11 @@ enum Output {
 }
 
 pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
+    if let Some(extension) = &arguments.extension {
+        return run_for_extension(arguments, extension);
+    }
     let mut bundle = Bundle::read(&arguments.paths)?;
+    let old = upgrade::take_old(&mut bundle, &arguments.paths);
     let (whom, installer) = purpose(arguments, &bundle)?;
     for warning in unsupported(&bundle, &installer) {
         eprintln!("warning: {warning}");
@@ -128,11 +130,47 @@ pub(crate) fn run(arguments: &Derive) -> anyhow::Result<ExitCode> {
         })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let needs = derive::needs(&bundle, &installer, &lookups)?;
+    let mut needs = derive::needs(&bundle, &installer, &lookups)?;
     warn_of_writes(&needs, &installer);
     let held = if arguments.missing { derive::grant(&lookups, &whom)? } else { Grant::default() };
-    let roles = roles::of(&needs, &held);
+    let old = old.map(|old| derive::needs(&old, &installer, &lookups).map(|needed| (old, needed))).transpose()?;
+    if let Some((_, needed)) = &old {
+        needs.0.extend(upgrade::putting_away(needed, &needs).0);
+    }
+    let mut roles = roles::of(&needs, &held);
+    if let Some((old, needed)) = &old {
+        let version = old.csvs.first().map_or("the old version", Object::name);
+        upgrade::mark(&mut roles, needed, version);
+        for line in upgrade::no_longer_needed(needed, &needs) {
+            eprintln!("note: no longer needed after the upgrade from {version}: {line}");
+        }
+    }
     let applied = Applied { whom: &whom, name, with_account: arguments.with_account, roles: &roles };
+    print_applied(arguments, &applied)
+}
+
+/// What an extension that is there lacks, still.
+fn run_for_extension(arguments: &Derive, extension: &str) -> anyhow::Result<ExitCode> {
+    arguments.cluster.needed_for("--extension")?;
+    let policy = Policy::native()?;
+    let source = arguments.cluster.source()?;
+    let Some(missing) = live::missing(&policy, &source, extension)? else {
+        eprintln!("note: ClusterExtension {extension} lacks nothing for the release that is installed");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let whom = match arguments.purpose.as_slice() {
+        [kind, name] => whom(kind, name)?,
+        _ => missing.whom,
+    };
+    let host = policy.host_on(source);
+    let roles = roles::of(&missing.needs, &derive::grant(&Lookups::new(&host), &whom)?);
+    // Beside what was granted for other versions, not over it.
+    let name = format!("{}-{}", manifest::name(&whom, &Bundle::default()), missing.bundle);
+    let applied = Applied { whom: &whom, name, with_account: false, roles: &roles };
+    print_applied(arguments, &applied)
+}
+
+fn print_applied(arguments: &Derive, applied: &Applied<'_>) -> anyhow::Result<ExitCode> {
     print(&match arguments.output {
         Output::Yaml => applied.yaml().trim_end().to_owned(),
         Output::Json => serde_json::to_string_pretty(&applied.json())?,
@@ -173,7 +211,7 @@ fn purpose(arguments: &Derive, bundle: &Bundle) -> anyhow::Result<(Whom, Install
     if let (Some(watched), None) = (extension.and_then(watched), arguments.install_mode) {
         targets = Targets::Namespaces(BTreeSet::from([watched]));
     }
-    let sender = if arguments.release == Release::R4_20 { Sender::Identity } else { Sender::Controller };
+    let sender = if arguments.release == Phase::Required { Sender::Identity } else { Sender::Controller };
     Ok((whom, Installer::Extension(v1::Extension { name, namespace, targets, sender })))
 }
 
@@ -193,7 +231,7 @@ fn of_extension(extension: Option<&ClusterExtension<'_>>) -> anyhow::Result<Whom
             "no identity to grant to: use `--for serviceaccount NAMESPACE/NAME` or `--for synthetic NAME`, or also pass the ClusterExtension"
         );
     };
-    Ok(match extension.account()? {
+    Ok(match extension.account()?.filter(|name| *name != SYNTHETIC_ACCOUNT) {
         Some(name) => Whom::Account { namespace: extension.namespace().to_owned(), name: name.to_string() },
         None => Whom::Synthetic { extension: extension.metadata.name.to_string() },
     })

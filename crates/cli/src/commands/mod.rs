@@ -74,17 +74,18 @@ To dump what the policy looks up:
   operator-bounds derive bundle.tar.gz --for serviceaccount team-a/installer --missing --cluster dump.yaml
   operator-bounds derive bundle/ --for serviceaccount team-a/installer --unused --context production
   operator-bounds derive bundle/ --for synthetic my-extension | kubectl apply -f -
-  operator-bounds derive bundle/ extension.yaml --release 4.20 | kubectl apply -f -")]
+  operator-bounds derive bundle/ extension.yaml --release 1.10 | kubectl apply -f -
+  operator-bounds derive --extension demo --context production | kubectl apply -f -")]
     Derive(derive::Derive),
     /// Find the ClusterExtensions that block a move to another release of OLM v1
     ///
     /// For upgrades and downgrades: `spec.serviceAccount` was removed in some releases and is required in others. Exit code 0
     /// if nothing blocks the move, 1 if something does, 2 if something could not be read.
     #[command(after_long_help = "Examples:
-  operator-bounds upgrade-check --to 4.23 manifests/
-  operator-bounds upgrade-check --to 4.23 --fix manifests/
-  operator-bounds upgrade-check --from tech-preview --to 4.20 --fix --service-account installer manifests/
-  operator-bounds upgrade-check --to 4.23 --context production")]
+  operator-bounds upgrade-check --from 1.10 --to 1.11 manifests/
+  operator-bounds upgrade-check --to-crd clusterextensions.yaml --fix manifests/
+  operator-bounds upgrade-check --to 4.20 --fix --service-account installer manifests/
+  operator-bounds upgrade-check --to 1.11 --context production")]
     UpgradeCheck(upgrade_check::UpgradeCheck),
     /// Print the completion script of a shell
     #[command(after_long_help = "Examples:

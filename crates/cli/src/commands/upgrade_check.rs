@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use bounds::cluster::{CLUSTER_EXTENSIONS, Get, List, Resource, SERVICE_ACCOUNTS};
 use bounds::settings::Phase;
 use clap::Args;
@@ -34,9 +35,12 @@ pub(crate) struct UpgradeCheck {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     live: LiveCluster,
-    /// Target release: 4.20, 4.21, 4.22, 4.23 or tech-preview
-    #[arg(long, value_name = "RELEASE")]
-    to: Release,
+    /// Target release of OLM v1 (1.11) or of `OpenShift` (4.20), as it shipped; or tech-preview, as it was designed
+    #[arg(long, value_name = "RELEASE", required_unless_present = "to_crd")]
+    to: Option<Release>,
+    /// Instead of --to: a file with the `CustomResourceDefinition` of `ClusterExtensions` of the target release
+    #[arg(long, value_name = "FILE", conflicts_with = "to")]
+    to_crd: Option<PathBuf>,
     /// Current release; if given, the report also says what changes for each extension
     #[arg(long, value_name = "RELEASE")]
     from: Option<Release>,
@@ -64,6 +68,9 @@ enum Output {
 #[serde(rename_all = "camelCase")]
 struct Report {
     to: String,
+    /// What was planned for that release and is not so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_as_planned: Option<String>,
     extensions: usize,
     findings: Vec<Finding>,
     problems: Vec<String>,
@@ -94,20 +101,26 @@ struct FilePlace {
 }
 
 pub(crate) fn run(arguments: &UpgradeCheck) -> anyhow::Result<ExitCode> {
+    let to = match (&arguments.to, &arguments.to_crd) {
+        (Some(release), _) => release.clone(),
+        (None, Some(file)) => Release::of_definition(file)?,
+        (None, None) => bail!("which release comes? --to RELEASE or --to-crd FILE"),
+    };
     let (manifests, problems) = files::find(&arguments.paths);
     let mut report = Report {
-        to: arguments.to.to_string(),
+        to: to.to_string(),
+        not_as_planned: to.not_as_planned(),
         extensions: 0,
         findings: Vec::new(),
         problems: problems.iter().map(ToString::to_string).collect(),
     };
     for manifest in &manifests {
-        if let Err(error) = check(arguments, manifest, &mut report) {
+        if let Err(error) = check(arguments, &to, manifest, &mut report) {
             report.problems.push(error.to_string());
         }
     }
     if let Some(cluster) = arguments.live.connect()?
-        && let Err(error) = check_live(arguments, &cluster, &mut report)
+        && let Err(error) = check_live(arguments, &to, &cluster, &mut report)
     {
         report.problems.push(format!("{}: {error:#}", cluster.url()));
     }
@@ -124,7 +137,7 @@ pub(crate) fn run(arguments: &UpgradeCheck) -> anyhow::Result<ExitCode> {
 }
 
 /// Looks at one file, and changes it if that is wanted. Either all its changes are written or none.
-fn check(arguments: &UpgradeCheck, manifest: &Manifest, report: &mut Report) -> Result<(), FileError> {
+fn check(arguments: &UpgradeCheck, to: &Release, manifest: &Manifest, report: &mut Report) -> Result<(), FileError> {
     let documents = syntax::parse(&manifest.text).map_err(|broken| FileError {
         path: manifest.path.clone(),
         place: Some((broken.line as u64, broken.column as u64)),
@@ -137,7 +150,7 @@ fn check(arguments: &UpgradeCheck, manifest: &Manifest, report: &mut Report) -> 
     let first = report.findings.len();
     for written in documents.iter().flat_map(extension::all) {
         report.extensions += 1;
-        let Some(verdict) = verdict::of(&written, arguments.from, arguments.to) else { continue };
+        let Some(verdict) = verdict::of(&written, arguments.from.as_ref(), to) else { continue };
         let mut finding = Finding::of(&written, verdict);
         finding.place = Some(place(&written, manifest));
         if let (true, Some(change)) = (arguments.fix, finding.verdict.edit) {
@@ -163,19 +176,20 @@ fn check(arguments: &UpgradeCheck, manifest: &Manifest, report: &mut Report) -> 
 }
 
 /// Looks at the extensions of a live cluster, and at their accounts where the release that comes needs them.
-fn check_live(arguments: &UpgradeCheck, cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
+fn check_live(arguments: &UpgradeCheck, to: &Release, cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
     let extensions = Resource { masks: &["spec"], ..CLUSTER_EXTENSIONS };
     let list = List { resource: extensions, namespace: None };
     let answer = String::from_utf8(cluster.list(&(&list).into())?)?;
     let documents = syntax::parse(&answer).map_err(|broken| anyhow::anyhow!(broken.reason))?;
     for written in documents.iter().flat_map(extension::all) {
         report.extensions += 1;
-        let account = written.account.as_deref().filter(|_| arguments.to.phase == Phase::Required);
+        let is_used = to.phase == Phase::Required && !written.is_synthetic();
+        let account = written.account.as_deref().filter(|_| is_used);
         let verdict = match account {
             Some(account) if !account_exists(cluster, &written.namespace, account)? => {
-                Some(verdict::account_missing(&written, account, arguments.to))
+                Some(verdict::account_missing(&written, account, to))
             }
-            _ => verdict::of(&written, arguments.from, arguments.to),
+            _ => verdict::of(&written, arguments.from.as_ref(), to),
         };
         report.findings.extend(verdict.map(|verdict| Finding::of(&written, verdict)));
     }
@@ -203,7 +217,7 @@ impl Finding {
 }
 
 fn text(report: &Report) -> String {
-    let mut lines: Vec<String> = Vec::new();
+    let mut lines: Vec<String> = report.not_as_planned.iter().map(|text| format!("note: {text}")).collect();
     for finding in &report.findings {
         let Finding { extension, verdict, .. } = finding;
         let place = match &finding.place {

@@ -7,12 +7,14 @@
 mod brought;
 pub mod bundle;
 mod declared;
+pub mod live;
 pub mod manifest;
 pub mod names;
 pub mod need;
 mod resources;
 pub mod roles;
 pub mod unused;
+pub mod upgrade;
 pub mod v0;
 pub mod v1;
 
@@ -79,6 +81,14 @@ pub enum DeriveError {
     /// Something in the cluster cannot be read.
     #[error(transparent)]
     Lookup(#[from] LookupError),
+    /// What an extension lacks cannot be found out.
+    #[error("ClusterExtension {name} {reason}")]
+    Extension {
+        /// The extension.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
     /// A binding of the bundle refers to a role that nobody has shown.
     #[error("{binding} refers to {role}, which is not in the bundle: use --cluster to show what the role holds")]
     UnknownRole {

@@ -8,6 +8,7 @@ use bounds::decide::demand;
 use bounds::decide::lookups::Lookups;
 use bounds::olm::csv::ClusterServiceVersion;
 use bounds::olm::group::Targets;
+use bounds::olm::kinds;
 use bounds::rbac::RBAC;
 use bounds::rbac::rule::Rule;
 use bounds::rbac::scope::Scope;
@@ -210,7 +211,7 @@ fn brought_object(needs: &mut Needs, object: &Object, namespace: &Scope) {
             | "ClusterRoleBinding"
     );
     let scope = if resources::is_namespaced(&object.value) { namespace } else { &Scope::Cluster };
-    let resource = &resources::plural(kind);
+    let resource = &kinds::plural(kind);
     let written = Written { group: resources::group(&object.value), resource, name: object.name() };
     let origin = Origin::new(format!("OLM writes {kind} {} of the bundle", object.name()));
     needs.write(scope, &written, if typed { REPEAT } else { REPLACE }, &origin);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bounds::decide::lookups::Lookups;
 use bounds::olm::group::Targets;
+use bounds::olm::kinds;
 use bounds::rbac::RBAC;
 use bounds::rbac::covers::Index;
 use bounds::rbac::rule::Rule;
@@ -70,13 +71,16 @@ struct Install<'x> {
 impl Install<'_> {
     /// Creating and patching an object. Up to 1.10 OLM also reads, watches and, when a later version does not bring it any
     /// more, deletes with the same identity; where the policy bounds, taking away needs nothing. There CRDs are OLM's own,
-    /// and webhook configurations never reach a policy.
+    /// and webhook configurations never reach a policy but as a part of the release, before they are there.
     fn write(&mut self, scope: &Scope, group: &str, kind: &str, name: &str) {
         let origin = Origin::new(format!("OLM writes {kind} {name}"));
-        let resource = resources::plural(kind);
+        let resource = kinds::plural(kind);
         let object = Written { group, resource: &resource, name };
         match self.extension.sender {
-            Sender::Controller if kind == "CustomResourceDefinition" || kind.ends_with("WebhookConfiguration") => {}
+            Sender::Controller if kind == "CustomResourceDefinition" => {}
+            Sender::Controller if kind.ends_with("WebhookConfiguration") => {
+                self.needs.write(scope, &object, &[], &origin);
+            }
             Sender::Controller => {
                 self.needs.write(scope, &object, &[], &origin);
                 self.patched.by_name(scope, &object, &["patch"], &origin);

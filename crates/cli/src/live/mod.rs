@@ -124,7 +124,8 @@ impl Shared {
     }
 
     async fn list(&self, list: &ListResources) -> Result<Vec<u8>, HostError> {
-        let found = self.api(list).await?.list(&ListParams::default()).await.map_err(|error| failed(&error))?;
+        let parameters = ListParams { label_selector: list.label_selector.clone(), ..ListParams::default() };
+        let found = self.api(list).await?.list(&parameters).await.map_err(|error| failed(&error))?;
         let mut objects = found.items;
         // In the order of a directory of manifests.
         objects.sort_by_key(|object| (object.namespace(), object.name_any()));

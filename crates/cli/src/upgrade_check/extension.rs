@@ -1,5 +1,7 @@
 //! A ClusterExtension as it is written: where its field is, or would be.
 
+use bounds::olm::extension::SYNTHETIC_ACCOUNT;
+
 use crate::syntax::{Content, Node};
 
 /// The API group of ClusterExtensions.
@@ -22,6 +24,14 @@ pub struct Written<'n> {
     pub node: &'n Node,
     /// Why its text must not be edited.
     pub untouchable: Option<String>,
+}
+
+impl Written<'_> {
+    /// Whether it names its synthetic user, by the special name for that.
+    #[must_use]
+    pub fn is_synthetic(&self) -> bool {
+        self.account.as_deref() == Some(SYNTHETIC_ACCOUNT)
+    }
 }
 
 /// The mapping of the field.

@@ -1,41 +1,84 @@
-//! The releases of OLM v1 and what each makes of `spec.serviceAccount`.
+//! What a release of OLM v1 makes of `spec.serviceAccount`: as it shipped, or as its own definition says.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
-use bounds::settings::Phase;
+use bounds::olm::definition::{self, Field};
+use bounds::settings::{Phase, known_releases, shipped};
 
-/// A release, or Tech Preview, where synthetic users exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use crate::documents::{self, FileError};
+use crate::manifests;
+
+/// A release, or Tech Preview as it was designed, where an extension without an account has a synthetic user.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    name: &'static str,
+    name: String,
     /// What it makes of the field.
     pub phase: Phase,
 }
 
-/// In the order in which they came; Tech Preview is a way to run 4.20.
-const RELEASES: [Release; 5] = [
-    Release { name: "4.20", phase: Phase::Required },
-    Release { name: "tech-preview", phase: Phase::Optional },
-    Release { name: "4.21", phase: Phase::Deprecated },
-    Release { name: "4.22", phase: Phase::Deprecated },
-    Release { name: "4.23", phase: Phase::Removed },
-];
+/// What was planned for releases of `OpenShift`, and not carried out.
+const PLANNED: [(&str, Phase); 3] =
+    [("4.21", Phase::Deprecated), ("4.22", Phase::Deprecated), ("4.23", Phase::Removed)];
+
+impl Release {
+    /// The release whose definition of ClusterExtensions is in a file, alone or among others.
+    pub fn of_definition(file: &Path) -> Result<Self, FileError> {
+        let fail = |reason: &str| FileError::new(file, reason);
+        let bytes = std::fs::read(file).map_err(|error| FileError::new(file, error))?;
+        let objects = documents::parse(file, &bytes)?.into_iter().flat_map(manifests::objects);
+        let mut definitions = objects.filter(|object| {
+            object["kind"] == "CustomResourceDefinition" && object["metadata"]["name"] == definition::EXTENSIONS
+        });
+        let found = definitions
+            .next()
+            .ok_or_else(|| fail(&format!("has no CustomResourceDefinition {} in it", definition::EXTENSIONS)))?;
+        let phase = match definition::field(&found.to_string(), "v1") {
+            None => return Err(fail("defines ClusterExtensions without a version v1")),
+            Some(Field::Required) => Phase::Required,
+            Some(Field::Optional { .. }) => Phase::Deprecated,
+            Some(Field::Absent) => Phase::Removed,
+        };
+        Ok(Release { name: file.display().to_string(), phase })
+    }
+
+    /// What was planned for it and is not so.
+    #[must_use]
+    pub fn not_as_planned(&self) -> Option<String> {
+        let (release, planned) = PLANNED.iter().find(|(release, _)| *release == self.name)?;
+        let plan = if *planned == Phase::Removed { "remove spec.serviceAccount" } else { "ignore spec.serviceAccount" };
+        Some(format!(
+            "{release} was planned to {plan}. As it shipped, it requires the field and acts as the account. If yours differs, \
+             check against its own definition: --to-crd FILE"
+        ))
+    }
+
+    /// The name for an argument `--release`.
+    #[must_use]
+    pub fn argument(&self) -> &str {
+        if shipped(&self.name).is_some() { &self.name } else { "1.10" }
+    }
+}
 
 impl FromStr for Release {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = RELEASES.iter().find(|release| release.name == text).copied();
-        found.ok_or_else(|| {
-            let names: Vec<&str> = RELEASES.iter().map(|release| release.name).collect();
-            format!("unknown release; known are {}", names.join(", "))
-        })
+        let phase = if text == "tech-preview" { Some(Phase::Optional) } else { shipped(text) };
+        let phase = phase.ok_or_else(|| {
+            format!(
+                "unknown release; known are {}, and tech-preview as it was designed. For any other, use the definition that the \
+                 release contains: --to-crd FILE",
+                known_releases()
+            )
+        })?;
+        Ok(Release { name: text.to_owned(), phase })
     }
 }
 
 impl fmt::Display for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+        f.write_str(&self.name)
     }
 }

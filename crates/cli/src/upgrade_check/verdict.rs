@@ -1,5 +1,6 @@
 //! What another release makes of a ClusterExtension.
 
+use bounds::olm::extension::SYNTHETIC_ACCOUNT;
 use bounds::settings::Phase;
 use serde::Serialize;
 
@@ -32,68 +33,98 @@ pub enum Change {
 
 /// Judges an extension for the target release; the current release refines the verdict if it is known.
 #[must_use]
-pub fn of(extension: &Written<'_>, from: Option<Release>, to: Release) -> Option<Verdict> {
-    let Written { name, account, .. } = extension;
-    let field = extension.place.field;
+pub fn of(extension: &Written<'_>, from: Option<&Release>, to: &Release) -> Option<Verdict> {
     let is_set = extension.place.entry.is_some();
-    let was_synthetic = from.is_some_and(|from| from.phase == Phase::Optional) && !is_set;
-    let acted_as_it = from.is_none_or(|from| matches!(from.phase, Phase::Required | Phase::Optional));
-    match (to.phase, is_set) {
-        (Phase::Removed, true) => Some(blocks(
-            format!(
-                "{field} is set, and {to} no longer has the field: the API server drops it, and kubectl rejects it"
-            ),
-            format!(
-                "remove {field}. Where the policy bounds extensions, grant what {} holds to User olm:clusterextension:{name}",
-                account
-                    .as_ref()
-                    .map_or_else(|| "the account".to_owned(), |account| format!("{}/{account}", extension.namespace))
-            ),
-            Change::Remove,
-        )),
-        (Phase::Required, _) if account.is_none() => Some(blocks(
-            match (is_set, was_synthetic) {
-                (true, _) => format!("{field} names no account, and {to} requires one"),
-                (false, true) => {
-                    format!("it runs as its synthetic user, which {to} does not have: {field} is required there")
-                }
-                (false, false) => {
-                    format!("{field} is not set, and {to} requires it: the API server refuses the object")
-                }
-            },
-            format!(
-                "name an account of namespace {} in {field}.name, and grant it what the extension needs: operator-bounds \
-                 derive EXTENSION BUNDLE --for serviceaccount {}/NAME --release {to}",
-                extension.namespace, extension.namespace
-            ),
-            Change::Insert,
-        )),
-        (Phase::Deprecated | Phase::Removed, _) if acted_as_it && from.is_some() => Some(Verdict {
-            blocks: false,
-            why: match (is_set, was_synthetic) {
-                (true, _) => format!("{to} ignores {field}: from then on OLM installs it with cluster-admin rights"),
-                (false, true) => {
-                    format!("{to} has no synthetic users: from then on OLM installs it with cluster-admin rights")
-                }
-                (false, false) => return None,
-            },
-            change: "let the policy bound extensions before the upgrade, with the setting clusterExtensions.bound: serviceAccount"
-                .to_owned(),
-            edit: None,
-        }),
-        (Phase::Deprecated, true) => Some(Verdict {
-            blocks: false,
-            why: format!("{to} ignores {field} and warns about it; 4.23 no longer has the field"),
-            change: format!("remove {field} once the extension is bounded by its synthetic user, or by nothing"),
-            edit: None,
-        }),
+    let acted = from.is_some_and(|from| matches!(from.phase, Phase::Required | Phase::Optional));
+    match to.phase {
+        Phase::Removed if is_set => Some(removed(extension, to)),
+        Phase::Required if extension.account.is_none() => Some(required(extension, from, to)),
+        Phase::Required if extension.is_synthetic() => Some(gated(extension, to)),
+        Phase::Deprecated | Phase::Removed if acted => no_longer_acted_as(extension, from, to),
+        Phase::Deprecated if is_set => {
+            let field = extension.place.field;
+            Some(Verdict {
+                blocks: false,
+                why: format!("{to} ignores {field} and warns of it; a later release will not have it any more"),
+                change: format!("take {field} out when the extension is bounded by its synthetic user, or by nothing"),
+                edit: None,
+            })
+        }
         _ => None,
     }
 }
 
+/// The field is set, and there is none any more.
+fn removed(extension: &Written<'_>, to: &Release) -> Verdict {
+    let Written { name, namespace, account, .. } = extension;
+    let field = extension.place.field;
+    let grant = match account {
+        _ if extension.is_synthetic() => format!("User olm:clusterextension:{name} keeps what it holds"),
+        Some(account) => format!("grant what {namespace}/{account} holds to User olm:clusterextension:{name}"),
+        None => format!("grant what it needs to User olm:clusterextension:{name}"),
+    };
+    blocks(
+        format!(
+            "{field} is set, and {to} does not have the field any more: the API server drops it, and kubectl refuses it"
+        ),
+        format!("take {field} out. Where the policy bounds extensions, {grant}"),
+        Change::Remove,
+    )
+}
+
+/// The field names nobody, and there must be an account.
+fn required(extension: &Written<'_>, from: Option<&Release>, to: &Release) -> Verdict {
+    let Written { namespace, place, .. } = extension;
+    let field = place.field;
+    let why = match (place.entry.is_some(), was_synthetic(extension, from)) {
+        (true, _) => format!("{field} names nobody, and {to} requires an account"),
+        (false, true) => format!("it runs as its synthetic user, which {to} does not have: {field} is required there"),
+        (false, false) => format!("{field} is not set, and {to} requires it: the API server refuses the object"),
+    };
+    let change = format!(
+        "name an account of namespace {namespace} in {field}.name, and grant it what the extension needs: operator-bounds \
+         derive EXTENSION BUNDLE --for serviceaccount {namespace}/NAME --release {}",
+        to.argument()
+    );
+    blocks(why, change, Change::Insert)
+}
+
+/// The special name only means the synthetic user where a feature gate says so.
+fn gated(extension: &Written<'_>, to: &Release) -> Verdict {
+    let Written { name, namespace, .. } = extension;
+    let field = extension.place.field;
+    Verdict {
+        blocks: false,
+        why: format!(
+            "{field} names {SYNTHETIC_ACCOUNT}: {to} acts as User olm:clusterextension:{name} with the feature gate \
+             SyntheticPermissions, and without it as ServiceAccount {namespace}/{SYNTHETIC_ACCOUNT}"
+        ),
+        change: "see that the feature gate is on, or name an account".to_owned(),
+        edit: None,
+    }
+}
+
+/// OLM has acted as somebody, and will not any more.
+fn no_longer_acted_as(extension: &Written<'_>, from: Option<&Release>, to: &Release) -> Option<Verdict> {
+    let why = match (extension.place.entry.is_some(), was_synthetic(extension, from)) {
+        (_, true) => format!("{to} has no synthetic users: OLM installs it with cluster-admin rights from then on"),
+        (true, false) => {
+            format!("{to} ignores {}: OLM installs it with cluster-admin rights from then on", extension.place.field)
+        }
+        (false, false) => return None,
+    };
+    let change = "have the policy bound extensions before the upgrade: clusterExtensions.bound: serviceAccount";
+    Some(Verdict { blocks: false, why, change: change.to_owned(), edit: None })
+}
+
+fn was_synthetic(extension: &Written<'_>, from: Option<&Release>) -> bool {
+    let unset = extension.place.entry.is_none() && from.is_some_and(|from| from.phase == Phase::Optional);
+    unset || extension.is_synthetic()
+}
+
 /// The account that the extension names is not there, and the release that comes acts as it.
 #[must_use]
-pub fn account_missing(extension: &Written<'_>, account: &str, to: Release) -> Verdict {
+pub fn account_missing(extension: &Written<'_>, account: &str, to: &Release) -> Verdict {
     let namespace = &extension.namespace;
     Verdict {
         blocks: true,

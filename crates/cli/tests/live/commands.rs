@@ -46,9 +46,10 @@ pub(crate) fn extensions_that_block_an_upgrade_are_found(stage: &Stage) {
         "metadata": {"name": "in-the-way"},
         "spec": {"namespace": "demo", "serviceAccount": {"name": "installer"}, "source": source}});
     stage.create(&[extension]);
-    let found = live(stage, &["upgrade-check", "--to", "4.23"]);
+    let found = live(stage, &["upgrade-check", "--to", "1.10"]);
     assert_eq!(found.status.code(), Some(1), "{}", printed(&found));
-    assert!(printed(&found).contains("ClusterExtension in-the-way: spec.serviceAccount is set"), "{}", printed(&found));
+    let missing = "ClusterExtension in-the-way: ServiceAccount demo/installer, which it names, does not exist";
+    assert!(printed(&found).contains(missing), "{}", printed(&found));
 }
 
 pub(crate) fn credentials_that_the_api_server_refuses_are_named(stage: &Stage) {
@@ -60,7 +61,7 @@ pub(crate) fn credentials_that_the_api_server_refuses_are_named(stage: &Stage) {
     let directory = tempfile::TempDir::new().unwrap();
     let path = directory.path().join("kubeconfig");
     std::fs::write(&path, kubeconfig.to_string()).unwrap();
-    let output = operator_bounds(&["upgrade-check", "--to", "4.23", "--kubeconfig", path.to_str().unwrap()]);
+    let output = operator_bounds(&["upgrade-check", "--to", "1.11", "--kubeconfig", path.to_str().unwrap()]);
     let said = printed(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     for words in ["the API server at https://127.0.0.1", "Unauthorized", "rejected the credentials in the kubeconfig"] {

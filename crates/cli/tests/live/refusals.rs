@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::operator_bounds;
 
 fn connect(arguments: &[&str]) -> Output {
-    operator_bounds(&[&["upgrade-check", "--to", "4.23"], arguments].concat())
+    operator_bounds(&[&["upgrade-check", "--to", "1.11"], arguments].concat())
 }
 
 #[track_caller]

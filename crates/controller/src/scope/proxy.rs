@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -240,6 +240,10 @@ impl Proxy {
         let status = refusal.to_status(&doing, target, name).to_string();
         let mut headers = hyper::HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        if matches!(refusal, Refusal::TooLarge(_) | Refusal::TooSlow(_)) && head.version == hyper::Version::HTTP_11 {
+            // What is left of the body is not read: the next request needs a connection of its own.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if code.is_server_error() || code == StatusCode::TOO_MANY_REQUESTS {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             self.count("failed");

@@ -36,7 +36,7 @@ fn list(kind: (&str, &str), namespace: Option<&str>, masks: &[&str]) -> ListReso
         api_version: kind.0.to_owned(),
         kind: kind.1.to_owned(),
         namespace: namespace.map(str::to_owned),
-        label_selector: (),
+        label_selector: None,
         field_selector: (),
         field_masks: Some(masks.iter().map(|&mask| mask.to_owned()).collect()),
     }
