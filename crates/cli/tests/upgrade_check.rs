@@ -45,7 +45,7 @@ fn run_to_crd(directory: &Path, definition: &str, arguments: &[&str]) -> (i32, S
 fn the_definition_that_comes_decides() {
     for (text, definition, code, words) in [
         (WITH, GONE.to_owned(), 1, "a.yaml:8:3: blocks: ClusterExtension foo: spec.serviceAccount is set, and"),
-        (WITHOUT, GONE.to_owned(), 0, "1 ClusterExtensions: 0 in the way of"),
+        (WITHOUT, GONE.to_owned(), 0, "1 ClusterExtensions: 0 blocking"),
         (WITH, having("namespace"), 0, "note: ClusterExtension foo:"),
         (WITHOUT, having("serviceAccount"), 1, "requires it: the API server refuses the object"),
         (WITHOUT, having("serviceAccount"), 1, "--release 1.10"),
@@ -91,9 +91,9 @@ fn the_special_name_is_the_synthetic_user() {
 }
 
 #[test]
-fn a_missing_field_is_in_the_way_downward() {
+fn a_missing_field_blocks_a_downgrade() {
     for (text, to, code, words) in [
-        (WITH, "4.20", 0, "0 in the way of 4.20"),
+        (WITH, "4.20", 0, "0 blocking 4.20"),
         (
             WITHOUT,
             "4.20",
@@ -102,7 +102,7 @@ fn a_missing_field_is_in_the_way_downward() {
         ),
         (WITH, "1.11", 0, "note: ClusterExtension foo: 1.11 ignores spec.serviceAccount"),
         (WITHOUT, "4.23", 1, "4.23 requires it"),
-        (WITHOUT, "tech-preview", 0, "0 in the way of tech-preview"),
+        (WITHOUT, "tech-preview", 0, "0 blocking tech-preview"),
     ] {
         let repository = files(&[("a.yaml", text)]);
         let (exit, said) = run(repository.path(), &["--to", to, "a.yaml"]);
