@@ -38,10 +38,12 @@ fn evaluate(payload: &[u8], cluster: &dyn Cluster) -> Result<Response, String> {
     };
     let cx = Context::new(&settings, Lookups::new(cluster));
     let verdict = judge(&request, &cx);
-    Ok(respond(cx, verdict))
+    // The background audit knows no user. What it reports is a failure also while nothing is enforced yet.
+    let warns = settings.mode == Mode::Warn && !request.user_info.username.is_empty();
+    Ok(respond(cx, verdict, warns))
 }
 
-fn respond(cx: Context<'_>, verdict: Result<Admitted, Refusal>) -> Response {
+fn respond(cx: Context<'_>, verdict: Result<Admitted, Refusal>, warns: bool) -> Response {
     cx.fact("lookups", cx.lookups.made().to_string());
     if cx.settings.authorizer == AuthorizerSetting::AccessReview {
         cx.fact("authorizer", "access-review; rbac for nonResourceURLs and for what must be listed");
@@ -53,7 +55,7 @@ fn respond(cx: Context<'_>, verdict: Result<Admitted, Refusal>) -> Response {
         Err(refusal) => refusal.why(),
     };
     match refusal {
-        Refused::Exceeds { lines, .. } if cx.settings.mode == Mode::Warn => {
+        Refused::Exceeds { lines, .. } if warns => {
             for line in &lines {
                 cx.warn(line);
             }

@@ -12,6 +12,8 @@ use super::roles::Role;
 use crate::yaml::{needs_escape, scalar};
 
 const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
+/// What OLM v0 wants to see on RBAC to watch it: without it a grant is noticed after a minute or two.
+const WATCHED: &str = "olm.managed";
 
 /// What is to be applied.
 #[derive(Debug)]
@@ -44,9 +46,13 @@ impl Manifests<'_> {
 
     fn role_yaml(&self, role: &Role) -> String {
         let prefix = prefix(&role.scope);
-        let mut metadata = format!("metadata:\n  name: {}\n", scalar(&self.name));
+        let name = self.name_in(&role.scope);
+        let mut metadata = format!("metadata:\n  name: {}\n", scalar(&name));
         if let Some(namespace) = role.scope.namespace() {
             metadata.push_str(&format!("  namespace: {}\n", scalar(namespace)));
+        }
+        if self.is_watched() {
+            metadata.push_str(&format!("  labels: {{{WATCHED}: \"true\"}}\n"));
         }
         let rules: String = role
             .rules
@@ -61,9 +67,23 @@ impl Manifests<'_> {
              apiVersion: {API_VERSION}\nkind: {prefix}RoleBinding\n{metadata}\
              roleRef: {{apiGroup: {RBAC}, kind: {prefix}Role, name: {}}}\n\
              subjects:\n- {}\n",
-            scalar(&self.name),
+            scalar(&name),
             self.subject_yaml()
         )
+    }
+
+    /// What a role and its binding are called. What is cluster-wide is called after the account's namespace too: accounts of one
+    /// name in two namespaces must not take each other's place.
+    fn name_in(&self, scope: &Scope) -> String {
+        match (self.whom, scope) {
+            (Whom::Account { namespace, .. }, Scope::Cluster) => format!("{namespace}-{}", self.name),
+            _ => self.name.clone(),
+        }
+    }
+
+    /// Whether OLM is to notice the grant at once: it watches only RBAC that carries this label.
+    fn is_watched(&self) -> bool {
+        matches!(self.whom, Whom::Account { .. })
     }
 
     fn subject_yaml(&self) -> String {
@@ -89,7 +109,11 @@ impl Manifests<'_> {
         }
         for role in self.roles {
             let prefix = prefix(&role.scope);
-            let mut metadata = json!({"name": self.name});
+            let name = self.name_in(&role.scope);
+            let mut metadata = json!({"name": name});
+            if self.is_watched() {
+                metadata["labels"] = json!({WATCHED: "true"});
+            }
             if let Some(namespace) = role.scope.namespace() {
                 metadata["namespace"] = namespace.into();
             }
@@ -99,7 +123,7 @@ impl Manifests<'_> {
             }));
             items.push(json!({
                 "apiVersion": API_VERSION, "kind": format!("{prefix}RoleBinding"), "metadata": metadata,
-                "roleRef": {"apiGroup": RBAC, "kind": format!("{prefix}Role"), "name": self.name},
+                "roleRef": {"apiGroup": RBAC, "kind": format!("{prefix}Role"), "name": name},
                 "subjects": [self.subject_json()]
             }));
         }
