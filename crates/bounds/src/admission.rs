@@ -112,6 +112,12 @@ impl<'a> AdmissionRequest<'a> {
         Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty())
     }
 
+    /// Whether Kubewarden's audit scanner asks: it has no user, and puts the kind where the resource belongs.
+    #[must_use]
+    pub fn is_by_the_audit(&self) -> bool {
+        self.user_info.username.is_empty() && self.resource.resource == self.kind.kind
+    }
+
     /// Reads a request; without a kind and an operation it is none.
     pub fn read(text: &'a str) -> Result<Self, Unreadable> {
         let written: Written<'a> = json::read(text, "request")?;

@@ -38,8 +38,8 @@ fn evaluate(payload: &[u8], cluster: &dyn Cluster) -> Result<Response, String> {
     };
     let cx = Context::new(&settings, Lookups::new(cluster));
     let verdict = judge(&request, &cx);
-    // The background audit knows no user. What it reports is a failure also while nothing is enforced yet.
-    let warns = settings.mode == Mode::Warn && !request.user_info.username.is_empty();
+    // What the background audit reports is a failure also while nothing is enforced yet.
+    let warns = settings.mode == Mode::Warn && !request.is_by_the_audit();
     Ok(respond(cx, verdict, warns))
 }
 

@@ -135,14 +135,18 @@ fn growing(cx: &Context<'_>, holders: &[&Holder]) -> Result<Rc<[Scope]>, Refusal
 /// let everyone use it already, and nobody gains by another claim.
 fn is_foreign(cx: &Context<'_>, name: &str, namespace: &str) -> Result<bool, Refusal> {
     let Some(came_with) = came_with(cx, name)? else { return Ok(false) };
-    Ok(!came_with.contains(namespace) && came_with.is_disjoint(&claimants(&cx.lookups, name)?))
+    Ok(!came_with.contains(namespace) && !is_any_of(&claimants(&cx.lookups, name)?, &came_with))
 }
 
 /// Whether a definition came with an operator that is still there and claims it: what OLM then lets people do is the very
 /// purpose of that operator.
 pub(crate) fn is_backed(cx: &Context<'_>, name: &str) -> Result<bool, Refusal> {
     let Some(came_with) = came_with(cx, name)? else { return Ok(false) };
-    Ok(!came_with.is_disjoint(&claimants(&cx.lookups, name)?))
+    Ok(is_any_of(&claimants(&cx.lookups, name)?, &came_with))
+}
+
+fn is_any_of(claimants: &BTreeSet<String>, came_with: &BTreeSet<String>) -> bool {
+    claimants.iter().any(|namespace| came_with.contains(namespace))
 }
 
 /// The namespaces with whose operators a definition says it came; nothing if there is no such definition.

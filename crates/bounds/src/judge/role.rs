@@ -68,7 +68,10 @@ object! {
 impl<'a> Labelled<'a> {
     /// The labels, with those that follow: what `view` takes in, `edit` takes in with it, and `admin` with that.
     pub(super) fn with_what_follows(&self) -> BTreeMap<Text<'a>, Text<'a>> {
-        let mut labels = self.metadata.labels.clone();
+        let mut labels = BTreeMap::new();
+        for (key, value) in &self.metadata.labels {
+            labels.insert(key.clone(), value.clone());
+        }
         let label = |role: &str| Text::from(format!("{AGGREGATE_TO}{role}"));
         for (smaller, larger) in [("view", "edit"), ("edit", "admin")] {
             if let Some(value) = labels.get(&label(smaller)).cloned() {

@@ -93,13 +93,13 @@ fn newest_release(source: &dyn Source, name: &str) -> Result<(String, Value), De
             api_version: "v1".to_owned(),
             kind: "Secret".to_owned(),
             namespace: Some(namespace.to_owned()),
-            label_selector: Some(format!("owner=operator-controller,name={name},type=index")),
+            label_selector: None,
             field_selector: (),
             field_masks: None,
         };
         let answer = source.list(&list).map_err(|error| failed(name, error))?;
         let answer: Value = serde_json::from_slice(&answer).map_err(|error| failed(name, error))?;
-        for release in answer["items"].as_array().into_iter().flatten() {
+        for release in answer["items"].as_array().into_iter().flatten().filter(|secret| is_release_of(secret, name)) {
             let version = release["metadata"]["labels"]["version"].as_str().and_then(|version| version.parse().ok());
             releases.push((version.unwrap_or_default(), account.clone(), release.clone()));
         }
@@ -111,6 +111,14 @@ fn newest_release(source: &dyn Source, name: &str) -> Result<(String, Value), De
             "has no release in the namespace of OLM, and no refusal in its conditions: name its bundle instead",
         )
     })
+}
+
+/// Whether a Secret is a release of this extension: OLM labels them as Helm does.
+fn is_release_of(secret: &Value, name: &str) -> bool {
+    let labels = &secret["metadata"]["labels"];
+    [("owner", "operator-controller"), ("name", name), ("type", "index")]
+        .iter()
+        .all(|(key, value)| labels[*key] == *value)
 }
 
 /// A refusal of a whole bundle, in the policy's words.
