@@ -1,7 +1,7 @@
 //! Look-ups through Kubewarden's host capabilities.
 //!
-//! The request types are the SDK's. Its functions are not used: they build every item of a list, where `bounds` only
-//! looks at the few that matter.
+//! The request types are the SDK's. Its functions are not used: they build every item of a list, while `bounds`
+//! examines only the few that matter.
 
 use bounds::cluster::{Cluster, Get, List, LookupError, Question, Resource};
 use bounds::decide::lookups::{MAX_ANSWER, answer_too_long};
@@ -14,7 +14,7 @@ use std::fmt::Display;
 
 use crate::wapc::{self, Failure};
 
-/// The policy server.
+/// The policy server, reached through waPC host calls.
 pub(crate) struct Host;
 
 impl Cluster for Host {
@@ -89,13 +89,13 @@ struct Review {
 }
 
 fn masks(resource: Resource) -> BTreeSet<String> {
-    // One by one: `collect` would bring a whole sorting algorithm into the module for a handful of masks.
+    // One by one: `collect` would pull a whole sorting algorithm into the module for a handful of masks.
     let mut masks = BTreeSet::new();
     masks.extend(resource.masks.iter().map(|mask| (*mask).to_owned()));
     masks
 }
 
-/// What the API server does not serve, there is nothing of.
+/// If the API server does not serve a kind, its list is empty.
 fn served(list: &List<'_>, answer: Result<Vec<u8>, LookupError>) -> Result<Vec<u8>, LookupError> {
     match answer {
         Err(error) if error.is_not_served(list.resource) => Ok(br#"{"items":[]}"#.to_vec()),

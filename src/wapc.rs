@@ -1,11 +1,11 @@
-//! A call to the host whose answer is not taken in before its length is known. `wapc_guest::host_call` makes room for
-//! whatever comes; a list of hundreds of MB would end in a trap, with a message that says nothing to anybody.
+//! A call to the host that checks the length of the answer before copying it. `wapc_guest::host_call` allocates
+//! whatever is needed; a list of hundreds of MB would end in a trap, with a message that helps nobody.
 
 /// Why a call gave no answer.
 pub(crate) enum Failure {
-    /// The host says why.
+    /// The host reported this error.
     Host(String),
-    /// The answer is this long.
+    /// The answer has this many bytes, more than the limit.
     TooLong(usize),
 }
 
@@ -28,7 +28,7 @@ unsafe extern "C" {
     fn __host_error(buffer: *mut u8);
 }
 
-/// Calls the host; an answer longer than `limit` stays there.
+/// Calls the host; an answer longer than `limit` is not copied.
 pub(crate) fn call(
     [binding, namespace, operation]: [&str; 3],
     message: &[u8],
@@ -48,7 +48,7 @@ pub(crate) fn call(
         )
     };
     if answered != 1 {
-        // Safety: the host fills exactly as many bytes as it says.
+        // Safety: the host writes exactly the number of bytes that it reports.
         let error = unsafe { taken(__host_error_len(), __host_error) };
         return Err(Failure::Host(String::from_utf8_lossy(&error).into_owned()));
     }
@@ -61,13 +61,13 @@ pub(crate) fn call(
     Ok(unsafe { taken(length, __host_response) })
 }
 
-/// What the host puts into a buffer of this length.
+/// What the host writes into a buffer of this length.
 ///
 /// # Safety
 /// `fill` must write no more than `length` bytes.
 unsafe fn taken(length: usize, fill: unsafe extern "C" fn(*mut u8)) -> Vec<u8> {
     let mut buffer = vec![0; length];
-    // Safety: the buffer is as long as the caller promises.
+    // Safety: the buffer is as long as the caller guarantees.
     unsafe { fill(buffer.as_mut_ptr()) };
     buffer
 }

@@ -1,4 +1,4 @@
-//! The admission request, borrowed from the payload. Objects stay raw until somebody has to read them.
+//! The admission request, borrowed from the payload. Objects stay raw until they have to be parsed.
 
 use serde_json::value::RawValue;
 
@@ -7,18 +7,18 @@ use crate::read::object::object;
 use crate::read::text::Text;
 
 object! {
-    /// What Kubewarden hands over: the request, and the settings of this registration.
+    /// What Kubewarden passes in: the request, and the settings of this registration.
     #[derive(Debug, Default)]
     pub struct Payload<'a> {
-        /// The settings, as they are.
+        /// The settings, unparsed.
         pub settings: Option<&'a RawValue> = "settings",
-        /// The admission request.
+        /// The admission request, unparsed.
         pub request: Option<&'a RawValue> = "request",
     }
 }
 
 object! {
-    /// An `admission.k8s.io/v1` request, as it is written.
+    /// An `admission.k8s.io/v1` request as it is sent, before required fields are checked.
     #[derive(Debug, Default)]
     struct Written<'a> {
         kind: GroupVersionKind<'a> = "kind",
@@ -34,79 +34,79 @@ object! {
 }
 
 object! {
-    /// Group, version and kind.
+    /// The type of an object.
     #[derive(Debug, Default)]
     pub struct GroupVersionKind<'a> {
-        /// The group; empty for the core group.
+        /// The API group; empty for the core group.
         pub group: Text<'a> = "group",
-        /// The version.
+        /// The API version, without the group.
         pub version: Text<'a> = "version",
-        /// The kind.
+        /// The kind, as in a manifest.
         pub kind: Text<'a> = "kind",
     }
 }
 
 object! {
-    /// Group and resource.
+    /// A resource as RBAC names it.
     #[derive(Debug, Default)]
     pub struct GroupResource<'a> {
-        /// The group; empty for the core group.
+        /// The API group; empty for the core group.
         pub group: Text<'a> = "group",
-        /// The resource, in the plural.
+        /// The plural resource name, as in URLs.
         pub resource: Text<'a> = "resource",
     }
 }
 
 object! {
-    /// Who asks.
+    /// The user that sends the request.
     #[derive(Debug, Default)]
     pub struct UserInfo<'a> {
-        /// The user name; the background audit has none.
+        /// The user name; empty in the background audit.
         pub username: Text<'a> = "username",
-        /// The groups.
+        /// The groups that the user was authenticated with.
         pub groups: Vec<Text<'a>> = "groups",
     }
 }
 
-/// What is done.
+/// The operation that is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// A new object.
+    /// A new object is created.
     Create,
-    /// A change; patches and server-side apply included.
+    /// An object is changed; patches and server-side apply included.
     Update,
-    /// A removal.
+    /// An object is deleted.
     Delete,
-    /// A connection to a subresource.
+    /// A connection to a subresource is opened.
     Connect,
 }
 
 /// An `admission.k8s.io/v1` request.
 #[derive(Debug)]
 pub struct AdmissionRequest<'a> {
-    /// What kind of object it is about. (The background audit puts the kind where the resource belongs, so this is what
-    /// verdicts are dispatched on.)
+    /// The kind of the object. (The background audit puts the kind where the resource belongs, so verdicts are
+    /// dispatched on this field.)
     pub kind: GroupVersionKind<'a>,
     /// The resource, as URLs name it.
     pub resource: GroupResource<'a>,
-    /// `status` and the like.
+    /// The subresource, such as `status`; empty for the object itself.
     pub sub_resource: Text<'a>,
     /// The name; empty for `generateName`.
     pub name: Text<'a>,
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: Text<'a>,
-    /// What is done to it.
+    /// The requested operation.
     pub operation: Operation,
-    /// Who asks.
+    /// The user that sends the request; without a name in the background audit.
     pub user_info: UserInfo<'a>,
-    /// The object as it would be.
+    /// The object as it would be stored.
     pub object: Option<&'a RawValue>,
-    /// The object as it is.
+    /// The object as it is stored now.
     pub old_object: Option<&'a RawValue>,
 }
 
 impl<'a> AdmissionRequest<'a> {
-    /// The namespace; none for cluster-scoped objects.
+    /// The namespace; `None` for cluster-scoped objects.
     #[must_use]
     pub fn in_namespace(&self) -> Option<&str> {
         Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty())
@@ -118,7 +118,7 @@ impl<'a> AdmissionRequest<'a> {
         self.user_info.username.is_empty() && self.resource.resource == self.kind.kind
     }
 
-    /// Reads a request; without a kind and an operation it is none.
+    /// Reads a request. Without a kind and an operation it is not a valid one.
     pub fn read(text: &'a str) -> Result<Self, Unreadable> {
         let written: Written<'a> = json::read(text, "request")?;
         let wrong = |path: &str, reason: String| Err(Unreadable { path: format!("request.{path}"), reason });

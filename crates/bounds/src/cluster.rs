@@ -1,53 +1,54 @@
-//! The only thing that reaches outside: the look-ups a verdict may make.
+//! The look-ups that a verdict may make: the only access to the outside world.
 //!
-//! Every query is one of the constants below, with the mask of the fields that are read. Lists never carry a
-//! selector or a name taken from a request: each distinct list opens a watch in the policy server that stays open,
-//! and nobody but the administrator decides how many there are. What is selected is selected in here.
+//! Every query is one of the constants below, with a mask of the fields that are read. Lists never carry a selector or
+//! a name taken from a request: each distinct list opens a watch in the policy server that stays open, and only the
+//! administrator may decide how many there are. Filtering happens here instead.
 
 use std::fmt;
 
 use crate::rbac::subject::Identity;
 
-/// A kind of object as the host capabilities name it, and the fields that are read of it.
+/// A kind of object as the host capabilities name it, and the fields of it that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resource {
     /// `group/version`, or the version alone for the core group.
     pub api_version: &'static str,
-    /// The singular, as in a manifest.
+    /// The kind, as in a manifest.
     pub kind: &'static str,
-    /// The fields that cross the boundary. `metadata` always does.
+    /// The fields that the host sends. `metadata` is always included.
     pub masks: &'static [&'static str],
 }
 
-/// Look up many objects.
+/// A look-up of many objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct List<'q> {
-    /// What is listed.
+    /// The kind of the objects.
     pub resource: Resource,
-    /// In one namespace, or in all of them.
+    /// A single namespace, or `None` for all of them.
     pub namespace: Option<&'q str>,
 }
 
-/// Look up one object by name.
+/// A look-up of one object by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Get<'q> {
-    /// What is read.
+    /// The kind of the object.
     pub resource: Resource,
-    /// Its namespace; none for cluster-scoped kinds.
+    /// Its namespace; `None` for cluster-scoped kinds.
     pub namespace: Option<&'q str>,
-    /// Its name.
+    /// The object's name, which may come from a request.
     pub name: &'q str,
 }
 
 impl Get<'_> {
-    /// Whether an answer may be a few seconds old. A role that lost a rule, or an account that was deleted, five seconds ago
-    /// must not admit anything; OLM itself is not upgraded that often.
+    /// Whether an answer may be a few seconds old. A role that lost a rule, or an account that was deleted, five
+    /// seconds ago must not admit anything; OLM itself is not upgraded that often.
     ///
-    /// Nor do Kubernetes' own roles for everybody change, of which every boundary holds a handful: the API server makes them, and
-    /// mends them when it starts. Should an administrator widen one and take that back, then for these seconds somebody may still
-    /// be taken to hold what everybody held a moment ago: no more than the same request would have got a moment earlier, and
-    /// nothing that anybody takes from one account, because these roles are not one account's. Bindings, by which people do take
-    /// things away, come from watches that lag no less.
+    /// Kubernetes' own roles for everyone do not change either, and every boundary holds a handful of them: the API
+    /// server creates them, and repairs them when it starts. If an administrator widens one and reverts that, an
+    /// identity may for a few seconds still be considered to hold what everyone held a moment ago. That is no more than
+    /// the same request would have got a moment earlier, and nothing that was taken from a single account, because
+    /// these roles do not belong to one. Bindings, which are what people use to revoke rights, come from watches that
+    /// lag just as much.
     #[must_use]
     pub fn may_be_cached(&self) -> bool {
         self.resource == EXTENSION_DEFINITION || (self.resource == CLUSTER_ROLES && EVERYBODYS.contains(&self.name))
@@ -58,26 +59,26 @@ impl Get<'_> {
 const EVERYBODYS: &[&str] =
     &["system:basic-user", "system:discovery", "system:public-info-viewer", "system:service-account-issuer-discovery"];
 
-/// A question to the API server: may this identity do that?
+/// A question to the API server: may this identity do this?
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question<'q> {
-    /// Who.
+    /// The identity whose access is reviewed.
     pub identity: &'q Identity,
-    /// The verb, `*` for every verb.
+    /// The verb, or `*` for every verb.
     pub verb: &'q str,
-    /// The API group.
+    /// The API group; empty for the core group.
     pub group: &'q str,
     /// The resource without its subresource.
     pub resource: &'q str,
-    /// The subresource.
+    /// The subresource, if the question is about one.
     pub subresource: Option<&'q str>,
-    /// One object by name, or all of them.
+    /// The name of one object, or `None` for all of them.
     pub name: Option<&'q str>,
-    /// One namespace, or the whole cluster.
+    /// A single namespace, or `None` for the whole cluster.
     pub namespace: Option<&'q str>,
 }
 
-/// A look-up that was not answered. The verdict is a refusal that says which look-up it was.
+/// A look-up that was not answered. It leads to a refusal that says which look-up failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}", self.lookup(), self.reason())]
 pub struct LookupError(Box<Failed>);
@@ -86,31 +87,31 @@ pub struct LookupError(Box<Failed>);
 struct Failed {
     lookup: String,
     answer: String,
-    /// It was not asked at all: it would have been one too many.
+    /// Whether the look-up was not made at all because it would have exceeded the limit.
     is_over_limit: bool,
 }
 
 impl LookupError {
-    /// This look-up failed, and this is what the host said.
+    /// A look-up that failed, with the host's answer.
     #[must_use]
     #[inline(never)]
     pub fn new(lookup: &dyn fmt::Display, answer: impl Into<String>) -> Self {
         LookupError(Box::new(Failed { lookup: lookup.to_string(), answer: answer.into(), is_over_limit: false }))
     }
 
-    /// This look-up, or what came of it, is more than one verdict may cost.
+    /// A look-up that, itself or by its answer, exceeds what one verdict may cost.
     #[must_use]
     pub fn over_limit(lookup: &dyn fmt::Display, why: String) -> Self {
         LookupError(Box::new(Failed { lookup: lookup.to_string(), answer: why, is_over_limit: true }))
     }
 
-    /// Whether this would have cost too much: trying again does not help.
+    /// Whether this would have exceeded a limit: retrying does not help.
     #[must_use]
     pub fn is_over_limit(&self) -> bool {
         self.0.is_over_limit
     }
 
-    /// The same, with what it was for.
+    /// The same error, with what the look-up was needed for.
     #[must_use]
     pub fn because(&self, why: &str) -> Self {
         let mut failed = self.0.clone();
@@ -118,27 +119,27 @@ impl LookupError {
         LookupError(failed)
     }
 
-    /// Which look-up, in words: `list of OperatorGroups`.
+    /// The look-up as shown to a person: `list of OperatorGroups`.
     #[must_use]
     pub fn lookup(&self) -> &str {
         &self.0.lookup
     }
 
-    /// What the host said: of several lines the first, for some hosts put a stack trace behind it.
+    /// The host's answer: only its first line, because some hosts append a stack trace.
     #[must_use]
     pub fn reason(&self) -> &str {
         self.0.answer.lines().next().unwrap_or_default()
     }
 
-    /// Whether the host says that this object does not exist. It has no other way of saying so than this text.
+    /// Whether the host reports that this object does not exist. This text is the only way it has to report that.
     #[must_use]
     pub fn is_not_found(&self, get: &Get<'_>) -> bool {
         let Resource { api_version, kind, .. } = get.resource;
         self.0.answer.contains(&format!("Cannot find {api_version}/{kind} named '{}' inside", get.name))
     }
 
-    /// Whether the host says that the API server does not serve this kind at all: a cluster without OLM v0 has no
-    /// OperatorGroups. Any other trouble with finding it is a failure.
+    /// Whether the host reports that the API server does not serve this kind at all: a cluster without OLM v0 has no
+    /// OperatorGroups. Any other error in finding the kind is a failure.
     #[must_use]
     pub fn is_not_served(&self, resource: Resource) -> bool {
         let Resource { api_version, kind, .. } = resource;
@@ -151,13 +152,13 @@ impl LookupError {
     }
 }
 
-/// What answers the look-ups: Kubewarden's host capabilities, a directory of manifests, or a live client's cache.
+/// The source of the answers: Kubewarden's host capabilities, a directory of manifests, or a live client's cache.
 pub trait Cluster {
     /// The JSON of a list: an object with `items`.
     fn list(&self, list: &List<'_>) -> Result<Vec<u8>, LookupError>;
-    /// The JSON of one object, or nothing when it does not exist.
+    /// The JSON of one object, or `None` if it does not exist.
     fn get(&self, get: &Get<'_>) -> Result<Option<Vec<u8>>, LookupError>;
-    /// The API server's own answer.
+    /// The API server's answer to an access review.
     fn can(&self, question: &Question<'_>) -> Result<bool, LookupError>;
 }
 
@@ -187,7 +188,7 @@ impl fmt::Display for Question<'_> {
     }
 }
 
-/// OperatorGroups, cluster-wide: few, and every row needs them.
+/// OperatorGroups, cluster-wide: there are few, and every judged kind needs them.
 pub const OPERATOR_GROUPS: Resource = Resource {
     api_version: "operators.coreos.com/v1",
     kind: "OperatorGroup",
@@ -200,7 +201,7 @@ pub const OPERATOR_GROUPS: Resource = Resource {
     ],
 };
 
-/// ClusterServiceVersions: what their requests are made of.
+/// ClusterServiceVersions, with the fields that their requests are derived from.
 pub const CLUSTER_SERVICE_VERSIONS: Resource = Resource {
     api_version: "operators.coreos.com/v1alpha1",
     kind: "ClusterServiceVersion",
@@ -258,19 +259,19 @@ pub const CLUSTER_EXTENSIONS: Resource = Resource {
 pub const CLUSTER_OBJECT_SETS: Resource =
     Resource { api_version: "olm.operatorframework.io/v1", kind: "ClusterObjectSet", masks: &["metadata.name"] };
 
-/// ClusterExtensionRevisions: what ClusterObjectSets were called before.
+/// ClusterExtensionRevisions: the former name of ClusterObjectSets.
 pub const CLUSTER_EXTENSION_REVISIONS: Resource = Resource {
     api_version: "olm.operatorframework.io/v1",
     kind: "ClusterExtensionRevision",
     masks: &["metadata.name"],
 };
 
-/// CustomResourceDefinitions, by name: whether they exist, and with which operators they came.
+/// CustomResourceDefinitions, by name: whether they exist, and which operators they came with.
 pub const CUSTOM_RESOURCE_DEFINITIONS: Resource =
     Resource { api_version: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition", masks: &["metadata.name"] };
 
-/// The CustomResourceDefinition of ClusterExtensions: what this cluster's OLM says of `spec.serviceAccount`, in `spec` or, in the
-/// later `v1alpha1`, in `spec.install`.
+/// The CustomResourceDefinition of ClusterExtensions: what this cluster's OLM says about `spec.serviceAccount`, which
+/// is in `spec` or, in the later `v1alpha1`, in `spec.install`.
 pub const EXTENSION_DEFINITION: Resource = Resource {
     api_version: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",

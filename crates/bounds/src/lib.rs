@@ -1,7 +1,7 @@
 //! Every decision of operator-bounds, and nothing else: no Kubernetes client, no waPC, no I/O, no clock.
 //!
-//! The way of a request: payload → object → boundary → grant → request → excess → verdict → response. Each arrow is
-//! one function that takes what it needs and returns the next word. The only thing that reaches outside is the
+//! The path of a request: payload → object → boundary → grant → request → excess → verdict → response. Each arrow is
+//! one function that takes what it needs and returns the next of these. The only access to the outside world is the
 //! [`cluster::Cluster`] trait.
 #![forbid(unsafe_code)]
 

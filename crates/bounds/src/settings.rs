@@ -5,7 +5,7 @@ use crate::read::json;
 use crate::read::name::is_object_name;
 use crate::read::object::{Failed, FromJson, Value, object};
 
-/// A setting with a few known values. `false` is read as `off`: that is what YAML 1.1 makes of a bare `off`.
+/// A setting with a few known values. `false` is read as `off`, because YAML 1.1 turns a bare `off` into `false`.
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -13,13 +13,13 @@ macro_rules! choice {
         pub enum $name { $($(#[$variant_doc])* $variant),+ }
 
         impl $name {
-            /// The known values.
+            /// The known values, as they are written.
             pub const VALUES: &'static [&'static str] = &[$($text),+];
         }
 
         impl<'de> FromJson<'de> for $name {
             fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
-                // The answer is an index into VALUES.
+                // `choice` returns an index into VALUES.
                 value.choice($name::VALUES).map(|index| [$($name::$variant),+][index])
             }
         }
@@ -27,7 +27,7 @@ macro_rules! choice {
 }
 
 choice! {
-    /// What becomes of a request that exceeds its boundary.
+    /// What happens to a request that exceeds its boundary.
     Mode {
         /// It is refused.
         Enforce = "enforce",
@@ -36,90 +36,90 @@ choice! {
     }
 }
 choice! {
-    /// Who decides whether an identity holds something.
+    /// What decides whether an identity holds a permission.
     AuthorizerSetting {
-        /// The RBAC objects, read and judged here.
+        /// The RBAC objects, read and evaluated by the policy.
         Rbac = "rbac",
-        /// The API server, asked by access reviews.
+        /// The API server, through access reviews.
         AccessReview = "access-review",
     }
 }
 choice! {
     /// What a check does when it fails.
     Severity {
-        /// Refuse.
+        /// Refuse the request.
         Deny = "deny",
-        /// Admit with a warning.
+        /// Admit the request with a warning.
         Warn = "warn",
-        /// Do not check.
+        /// Skip the check.
         Off = "off",
     }
 }
 choice! {
     /// What a check that cannot be switched off does when it fails.
     Strictness {
-        /// Admit with a warning.
+        /// Admit the request with a warning.
         Warn = "warn",
-        /// Refuse.
+        /// Refuse the request.
         Deny = "deny",
     }
 }
 choice! {
     /// Whether `escalate` and `bind` in a boundary's grant count.
     Escalation {
-        /// The operator never holds more than the boundary.
+        /// They do not: the operator never holds more than the boundary.
         Ignore = "ignore",
-        /// What the API server would have let the boundary create passes.
+        /// They do: what the API server would have let the boundary create is admitted.
         Honor = "honor",
     }
 }
 choice! {
-    /// Whether Subscriptions of gated namespaces stay Manual.
+    /// Whether Subscriptions in gated namespaces must stay Manual.
     ManualApproval {
-        /// They are whatever somebody makes them.
+        /// They may be set to Automatic.
         Off = "off",
-        /// They do.
+        /// They must.
         Enforce = "enforce",
     }
 }
 choice! {
-    /// The life of `ClusterExtension.spec.serviceAccount`.
+    /// The phases in the life cycle of `ClusterExtension.spec.serviceAccount`.
     Phase {
-        /// The field must be there.
+        /// The field must be set.
         Required = "required",
-        /// Without it the identity is synthetic.
+        /// The field may be omitted; OLM then uses the synthetic identity.
         Optional = "optional",
-        /// It is ignored.
+        /// OLM ignores the field.
         Deprecated = "deprecated",
-        /// It is gone.
+        /// The field no longer exists.
         Removed = "removed",
     }
 }
 choice! {
     /// What bounds the objects that OLM v1 writes.
     Bound {
-        /// Nothing.
+        /// Nothing bounds them.
         Off = "off",
-        /// The field if set, else the synthetic identity.
+        /// The account in the field if set, otherwise the synthetic identity.
         ServiceAccount = "serviceAccount",
-        /// The synthetic identity.
+        /// The synthetic identity, whatever the field says.
         Synthetic = "synthetic",
     }
 }
 choice! {
     /// Whether CustomResourceDefinitions of an extension are judged.
     Crds {
-        /// They stay with OLM.
+        /// They are not: they are left to OLM.
         Exempt = "exempt",
-        /// They are judged like everything else.
+        /// They are judged like all other objects.
         Bounded = "bounded",
     }
 }
 
 choice! {
-    /// What becomes of releases that are too big for one Secret.
+    /// What happens to releases that are too big for one Secret.
     LargeReleases {
-        /// They are refused: nobody can see whether they have hooks.
+        /// They are refused, because whether they contain hooks cannot be determined.
         Refuse = "refuse",
         /// Their objects are judged one by one.
         ObjectByObject = "objectByObject",
@@ -128,40 +128,40 @@ choice! {
 
 object! {
     strict;
-    /// All settings. Every one is optional.
+    /// All settings. Each of them is optional.
     #[derive(Debug, Clone)]
     pub struct Settings {
-        /// Refuse or warn.
+        /// Whether to refuse or to warn.
         pub mode: Mode = "mode",
-        /// RBAC or access reviews.
+        /// Whether RBAC objects or access reviews decide.
         pub authorizer: AuthorizerSetting = "authorizer",
-        /// The boundary guard.
+        /// The boundary guard: who may choose a boundary.
         pub guard: Severity = "guard",
-        /// The guard where nothing bounds.
+        /// The guard where there is no boundary.
         pub guard_unbounded: Severity = "guardUnbounded",
         /// The guard for Subscriptions and approvals.
         pub guard_subscriptions: Severity = "guardSubscriptions",
-        /// Who and what is left alone.
+        /// Users, groups and namespaces that are exempt.
         pub exempt: Exempt = "exempt",
-        /// OLM's own accounts.
+        /// The accounts that OLM and the gate run as.
         pub olm: Olm = "olm",
-        /// OLM v0.
+        /// Settings for OLM v0.
         pub operator_groups: OperatorGroups = "operatorGroups",
         /// Operators that are held to less than their group allows.
         pub untrusted: Vec<Untrusted> = "untrusted",
-        /// OLM v1.
+        /// Settings for OLM v1.
         pub cluster_extensions: ClusterExtensions = "clusterExtensions",
     }
 }
 
 object! {
     strict;
-    /// Who and what is left alone.
+    /// Users, groups and namespaces that are exempt.
     #[derive(Debug, Clone)]
     pub struct Exempt {
-        /// Users that pass the guard.
+        /// Users to whom the guard does not apply.
         pub users: Vec<String> = "users",
-        /// Groups that pass the guard.
+        /// Groups to whose members the guard does not apply.
         pub groups: Vec<String> = "groups",
         /// Namespaces (globs) whose operators are not judged at all.
         pub namespaces: Vec<String> = "namespaces",
@@ -170,7 +170,7 @@ object! {
 
 object! {
     strict;
-    /// OLM's own accounts.
+    /// The accounts that OLM and the gate run as.
     #[derive(Debug, Clone)]
     pub struct Olm {
         /// The accounts of OLM v0's controllers.
@@ -187,15 +187,15 @@ object! {
     /// Settings for OLM v0.
     #[derive(Debug, Clone)]
     pub struct OperatorGroups {
-        /// Refuse groups without an account.
+        /// Whether groups without an account are refused.
         pub require_service_account: bool = "requireServiceAccount",
-        /// A group whose account does not exist.
+        /// What to do about a group whose account does not exist.
         pub missing_service_account: Strictness = "missingServiceAccount",
-        /// An account that can write CRDs or APIServices.
+        /// What to do about an account that can write CRDs or APIServices.
         pub cluster_writes: Severity = "clusterWrites",
         /// Whether `escalate` and `bind` count.
         pub escalation: Escalation = "escalation",
-        /// Whether Subscriptions stay Manual where the gate approves.
+        /// Whether Subscriptions must stay Manual where the gate approves.
         pub manual_approval: ManualApproval = "manualApproval",
     }
 }
@@ -207,7 +207,7 @@ object! {
     pub struct Untrusted {
         /// A glob on the name of the ClusterServiceVersion.
         pub operator: String = "operator",
-        /// A glob on its namespace; absent means any.
+        /// A glob on its namespace; absent means any namespace.
         pub namespace: Option<String> = "namespace",
         /// The second account, in the operator's namespace.
         pub service_account_name: String = "serviceAccountName",
@@ -219,21 +219,21 @@ object! {
     /// Settings for OLM v1.
     #[derive(Debug, Clone)]
     pub struct ClusterExtensions {
-        /// The phase, by name; none is `auto`: what the cluster's own definition of ClusterExtensions says.
+        /// The phase by name; `None` is `auto`: what the cluster's own definition of ClusterExtensions says.
         pub phase: Option<Phase> = "phase",
-        /// The phase, by the release of OLM v1 or of `OpenShift`.
+        /// The phase by the release of OLM v1 or of `OpenShift`.
         pub release: Option<String> = "release",
-        /// Take the field out.
+        /// Whether to remove the field from objects.
         pub strip: bool = "strip",
         /// What bounds the objects that OLM v1 writes.
         pub bound: Bound = "bound",
         /// Whether CRDs are judged.
         pub crds: Crds = "crds",
-        /// What becomes of releases that are too big for one Secret.
+        /// What happens to releases that are too big for one Secret.
         pub large_releases: LargeReleases = "largeReleases",
         /// Whether `escalate` and `bind` count.
         pub escalation: Escalation = "escalation",
-        /// Over-broad grants to synthetic identities.
+        /// What to do about overly broad grants to synthetic identities.
         pub broad_grants: Severity = "broadGrants",
     }
 }
@@ -241,7 +241,7 @@ object! {
 impl<'de> FromJson<'de> for Option<Phase> {
     fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed> {
         let index = value.choice(&["auto", "required", "optional", "deprecated", "removed"])?;
-        // `auto` is no phase: it is to be found out.
+        // `auto` is not a phase: the phase has yet to be determined.
         Ok([None, Some(Phase::Required), Some(Phase::Optional), Some(Phase::Deprecated), Some(Phase::Removed)][index])
     }
 }
@@ -320,22 +320,23 @@ impl From<Strictness> for Severity {
     }
 }
 
-/// What releases make of `ClusterExtension.spec.serviceAccount`, as they shipped: the major version, the first and the last
-/// minor version, the phase.
+/// How releases treat `ClusterExtension.spec.serviceAccount`, as shipped: the major version, the first and the last
+/// minor version, and the phase.
 const RELEASES: [(u8, u8, u8, Phase); 4] = [
-    // Upstream, from the CustomResourceDefinition in operator-framework/operator-controller: `required` lists the field in the
-    // tags v1.2.0 and v1.10.0, and the design has it so from the first v1 on.
+    // Upstream, from the CustomResourceDefinition in operator-framework/operator-controller: `required` lists the field
+    // in the tags v1.2.0 and v1.10.0, and the design has required it since the first v1.
     (1, 0, 10, Phase::Required),
-    // The same, tag v1.11.0: optional, "a deprecated field and is completely ignored".
+    // Same source, tag v1.11.0: optional, "a deprecated field and is completely ignored".
     (1, 11, 11, Phase::Deprecated),
     // OpenShift, from the branches release-4.18 to release-4.23 of openshift/operator-framework-operator-controller, July 2026.
     // (The plan was that 4.21 ignores the field and 4.23 removes it.)
     (4, 18, 23, Phase::Required),
-    // The same, release-5.0 and release-5.1.
+    // Same source, release-5.0 and release-5.1.
     (5, 0, 1, Phase::Required),
 ];
 
-/// What a release of OLM v1 (`1.11`) or of `OpenShift` (`4.20`) makes of `ClusterExtension.spec.serviceAccount`, as it shipped.
+/// How a release of OLM v1 (`1.11`) or of `OpenShift` (`4.20`) treats `ClusterExtension.spec.serviceAccount`, as
+/// shipped.
 #[must_use]
 pub fn shipped(release: &str) -> Option<Phase> {
     let is_meant = |(major, first, last, _): &&(u8, u8, u8, Phase)| {
@@ -344,7 +345,7 @@ pub fn shipped(release: &str) -> Option<Phase> {
     RELEASES.iter().find(is_meant).map(|(.., phase)| *phase)
 }
 
-/// The releases that [`shipped`] knows, in words.
+/// The releases that [`shipped`] knows, as shown to a person.
 #[must_use]
 pub fn known_releases() -> String {
     let said = |(major, first, last, _): &(u8, u8, u8, Phase)| match last - first {
@@ -355,7 +356,7 @@ pub fn known_releases() -> String {
 }
 
 impl Untrusted {
-    /// Whether it is about the operators of this namespace.
+    /// Whether it applies to operators of this namespace.
     #[must_use]
     pub fn applies_to(&self, namespace: &str) -> bool {
         self.namespace.as_deref().is_none_or(|pattern| glob::matches(pattern, namespace))
@@ -363,7 +364,7 @@ impl Untrusted {
 }
 
 impl Settings {
-    /// Reads settings; what is missing has its default. The error names the key, and the nearest known one.
+    /// Reads settings; missing ones take their default. The error names the key, and the closest known one.
     pub fn read(text: &str) -> Result<Self, String> {
         let settings: Settings =
             json::read(text, "settings").map_err(|error| format!("{error}{}", nearest_known(&error.reason)))?;
@@ -371,7 +372,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// What no type can say.
+    /// Checks what the types cannot express.
     fn check(&self) -> Result<(), String> {
         for (index, untrusted) in self.untrusted.iter().enumerate() {
             let path = format!("settings.untrusted[{index}]");
@@ -412,13 +413,14 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether operators of this namespace are left alone.
+    /// Whether operators of this namespace are exempt.
     #[must_use]
     pub fn exempts_namespace(&self, namespace: &str) -> bool {
         self.exempt.namespaces.iter().any(|pattern| glob::matches(pattern, namespace))
     }
 
-    /// The phase of `ClusterExtension.spec.serviceAccount`, by name or by release; nothing where the cluster is to be asked.
+    /// The phase of `ClusterExtension.spec.serviceAccount`, by name or by release; `None` if the cluster has to be
+    /// asked.
     #[must_use]
     pub fn phase(&self) -> Option<Phase> {
         let extensions = &self.cluster_extensions;
@@ -462,11 +464,11 @@ fn did_you_mean(unknown: &str, known: &[&str]) -> String {
     }
 }
 
-/// Levenshtein's distance, not minding case.
+/// Levenshtein distance, ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.to_ascii_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    // A key of a thousand letters is nobody's misspelling.
+    // A key of a thousand letters is not a misspelling.
     for (i, ca) in a.to_ascii_lowercase().chars().take(64).enumerate() {
         let mut diagonal = row[0];
         row[0] = i + 1;

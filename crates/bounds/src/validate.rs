@@ -15,7 +15,7 @@ use crate::judge::judge;
 use crate::read::json;
 use crate::settings::{AuthorizerSetting, Mode, Settings};
 
-/// Judges an admission request: `{"settings": …, "request": …}`. Whatever is in it, there is an answer.
+/// Judges an admission request: `{"settings": …, "request": …}`. Every payload gets an answer, whatever it contains.
 #[must_use]
 pub fn validate(payload: &[u8], cluster: &dyn Cluster) -> Response {
     match evaluate(payload, cluster) {
@@ -73,7 +73,7 @@ fn respond(cx: Context<'_>, verdict: Result<Admitted, Refusal>, warns: bool) -> 
     }
 }
 
-/// Forbidden rather than an internal error: OLM tries a Forbidden step again, and so recovers when the look-up does.
+/// Forbidden rather than an internal error: OLM retries a Forbidden step, and so recovers when the look-up does.
 fn lookup_failed(error: &LookupError) -> String {
     let reason = error.reason().trim_end_matches('.');
     message::clean(&format!(
@@ -105,7 +105,7 @@ fn admitted(reason: &'static str, notes: Notes) -> Response {
 }
 
 fn refused(code: u16, reason: &'static str, mut message: String, notes: Notes) -> Response {
-    // Whatever a request puts into its names, the answer stays within the limit.
+    // Whatever names a request contains, the answer stays within the limit.
     message::clip(&mut message, message::MAX_MESSAGE);
     Response {
         accepted: false,
@@ -130,9 +130,9 @@ fn facts(mut facts: BTreeMap<&'static str, String>, verdict: &str, reason: &str)
 /// The answer to `validate_settings`.
 #[derive(Debug, Serialize)]
 pub struct SettingsVerdict {
-    /// Usable?
+    /// Whether the settings can be used.
     pub valid: bool,
-    /// Why not.
+    /// Why they cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -18,23 +18,23 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-/// Anybody in the cluster can connect here: so many may at once.
+/// The maximum number of concurrent connections: anyone in the cluster can connect here.
 const CONNECTIONS: usize = 64;
-/// How long a connection may be open. A probe takes milliseconds.
+/// How long a connection may stay open. A probe takes milliseconds.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Whether this process can do its work, and if not, why not. Copies agree.
+/// Whether this process can do its work, and if not, why. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct Ready(Arc<Mutex<Result<(), String>>>);
 
 impl Ready {
-    /// Not yet, for this reason.
+    /// Not ready yet, for this reason.
     #[must_use]
     pub fn not_yet(reason: &str) -> Self {
         Ready(Arc::new(Mutex::new(Err(reason.to_owned()))))
     }
 
-    /// How it is from now on. Tells whether that is news.
+    /// Sets the new state. Returns whether it has changed.
     pub fn set(&self, state: Result<(), String>) -> bool {
         let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = *now != state;
@@ -47,7 +47,7 @@ impl Ready {
     }
 }
 
-/// Takes the port, and serves in the background until the process ends.
+/// Binds the port, and serves in the background until the process ends.
 pub async fn serve(address: SocketAddr, registry: Registry, ready: Ready) -> anyhow::Result<()> {
     let listener =
         TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} for probes"))?;
@@ -58,7 +58,7 @@ pub async fn serve(address: SocketAddr, registry: Registry, ready: Ready) -> any
         loop {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             let Ok((stream, _)) = listener.accept().await else {
-                // Too many open files: the next one may be luckier.
+                // Too many open files: accepting may succeed a little later.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
@@ -70,7 +70,7 @@ pub async fn serve(address: SocketAddr, registry: Registry, ready: Ready) -> any
                 });
                 let connection =
                     http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), answer);
-                // Whether a prober hangs up early is its own business.
+                // If a prober hangs up early, there is nothing to do about it.
                 let _ = tokio::time::timeout(LONGEST, connection).await;
                 drop(place);
             });

@@ -1,7 +1,7 @@
-//! One replica acts at a time: whoever holds the Lease.
+//! Leader election: only the replica that holds the Lease acts.
 //!
-//! Whoever acts asks [`Term::holds`] right before it does: a replica that was held up must not act beside the next one, also
-//! when it has not noticed yet.
+//! The holder checks [`Term::holds`] right before each action: a replica that was delayed must not act alongside the
+//! next one, even if it has not noticed yet.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::NAME;
 
-/// Why the Lease could not be had or kept.
+/// Why the Lease could not be acquired or kept.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// The API server refused or could not be reached.
@@ -37,7 +37,7 @@ pub struct Leader {
     duration: Duration,
 }
 
-/// How long this replica may act. Copies agree.
+/// How long this replica may act. Clones share the deadline.
 #[derive(Debug, Clone)]
 pub struct Term(Arc<Mutex<Instant>>);
 
@@ -46,7 +46,7 @@ impl Term {
         Term(Arc::new(Mutex::new(end)))
     }
 
-    /// Whether it may act now.
+    /// Whether this replica may act now.
     #[must_use]
     pub fn holds(&self) -> bool {
         Instant::now() < *self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -57,27 +57,28 @@ impl Term {
     }
 }
 
-/// What another replica last wrote, and when this one saw it. Clocks differ: only what is seen to stand still has ended.
+/// What another replica last wrote, and when this one saw it. Clocks differ: a Lease has only expired if it was
+/// observed not to change.
 struct Seen {
     renewed: Option<MicroTime>,
     at: Instant,
 }
 
-/// What a replica is called in the Lease: by its pod, if that is known, and by a number that no other process has. A container
-/// that was restarted has the name of the one before it, and is not the same.
+/// The name of a replica in the Lease: that of its pod, if known, and a number that no other process has. A restarted
+/// container has the same pod name as the one before it, but is a different process.
 pub fn identity(pod: Option<&str>) -> std::io::Result<String> {
     let number = getrandom::u64().map_err(std::io::Error::other)?;
     Ok(format!("{}_{number:016x}", pod.unwrap_or(NAME)))
 }
 
 impl Leader {
-    /// A replica that wants to lead, under a name that nobody else has ([`identity`]).
+    /// A replica that wants to lead, under a unique name ([`identity`]).
     #[must_use]
     pub fn new(leases: Api<Lease>, identity: String, duration: Duration) -> Self {
         Leader { leases, identity, duration }
     }
 
-    /// Waits until this replica leads. The API server is asked a few times in the life of a Lease.
+    /// Waits until this replica leads. The API server is asked a few times per Lease duration.
     pub async fn acquire(&self) -> Term {
         let mut seen: Option<Seen> = None;
         loop {
@@ -92,7 +93,7 @@ impl Leader {
         }
     }
 
-    /// Keeps the Lease; returns when it is lost.
+    /// Keeps renewing the Lease; returns when it is lost.
     pub async fn keep(&self, term: &Term) -> LeaseError {
         loop {
             sleep(self.duration / 4).await;
@@ -109,7 +110,7 @@ impl Leader {
         }
     }
 
-    /// Lets another replica lead at once.
+    /// Lets another replica take over at once.
     pub async fn release(&self, term: &Term) {
         term.extend(Instant::now());
         let released = async {
@@ -126,8 +127,8 @@ impl Leader {
         }
     }
 
-    /// Counted from before the request: others count from when they see it, which is later. The last third is for whoever
-    /// asked just before the end and still acts.
+    /// Counted from before the request: others count from when they see it, which is later. The last third is a safety
+    /// margin for an action that was checked just before the end and is still in progress.
     fn end_of_term(&self, asked: Instant) -> Instant {
         asked + self.duration * 2 / 3
     }
@@ -144,7 +145,7 @@ impl Leader {
             return Ok(false);
         }
         lease.spec = Some(self.held(&spec));
-        // With the resourceVersion that was read: of two who try at once, one succeeds.
+        // With the resourceVersion that was read: if two replicas try at once, only one succeeds.
         taken(self.leases.replace(NAME, &PostParams::default(), &lease).await).map_err(failed)
     }
 
@@ -159,7 +160,7 @@ impl Leader {
             Some(seen) if seen.renewed == spec.renew_time => seen.at.elapsed() > lasts,
             _ => {
                 *seen = Some(Seen { renewed: spec.renew_time.clone(), at: Instant::now() });
-                // What ended long ago by any clock need not be watched first.
+                // A Lease that expired long ago by any clock need not be observed first.
                 let long = SignedDuration::try_from(lasts * 4).unwrap_or(SignedDuration::MAX);
                 spec.renew_time.as_ref().is_none_or(|renewed| Timestamp::now().duration_since(renewed.0) > long)
             }
@@ -178,7 +179,7 @@ impl Leader {
         Ok(())
     }
 
-    /// An answer in time: whoever hangs on one would act beside the next one.
+    /// Limits the time for an answer: a replica stuck waiting for one could act alongside the next one.
     async fn within<T>(
         &self,
         doing: &'static str,
@@ -206,7 +207,7 @@ impl Leader {
     }
 }
 
-/// Somebody else was faster: that is an answer, and not an error.
+/// Another replica was faster: that is a valid outcome, not an error.
 fn taken(answer: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
     match answer {
         Ok(_) => Ok(true),
@@ -236,7 +237,7 @@ mod tests {
         let leader = Leader::new(leases, "me".to_owned(), Duration::from_secs(1));
         let term = Term::until(leader.end_of_term(Instant::now()));
         assert!(term.holds());
-        // Nobody has noticed that the renewal hangs, and still nobody may act.
+        // The stuck renewal has not been noticed yet, and still the replica may not act.
         let keeping = leader.clone();
         let kept = tokio::spawn({
             let term = term.clone();

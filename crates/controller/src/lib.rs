@@ -1,7 +1,8 @@
-//! The companion of the policy, beside an unmodified OLM.
+//! The companion of the policy, running beside an unmodified OLM.
 //!
-//! [`gate`] approves InstallPlans of OLM v0 that stay in bounds. [`scope`] stands between OLM v1's operator-controller and the API server: what belongs to an extension is written as
-//! the identity of that extension, so that Kubernetes itself decides what it may do.
+//! [`gate`] approves InstallPlans of OLM v0 that stay in bounds. [`scope`] stands between OLM v1's operator-controller
+//! and the API server: what belongs to an extension is written as the identity of that extension, so that Kubernetes
+//! itself decides what it may do.
 #![forbid(unsafe_code)]
 
 pub mod gate;

@@ -2,7 +2,7 @@
 
 use tracing_subscriber::EnvFilter;
 
-/// From now on, everything is logged.
+/// Sets up logging for the whole process.
 pub fn start(text: bool) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

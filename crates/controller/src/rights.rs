@@ -1,5 +1,5 @@
-//! What the gate needs for itself: one list, from which the manifest is made. The tests hold both to what the API server
-//! sees: nothing of it is unused, and nothing else is needed. (`scope` needs nothing: it has no credentials.)
+//! The rights that the gate itself needs: one list, from which the manifest is generated. The tests compare it with
+//! what the API server sees: no right is unused, and no other is needed. (`scope` needs none: it has no credentials.)
 
 use clap::Args;
 
@@ -17,16 +17,16 @@ pub struct Options {
     pub bundle_namespaces: Vec<String>,
 }
 
-/// A right of the gate.
+/// A set of rights that the gate needs for one purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Right {
-    /// The API group.
+    /// The API group; empty for the core group.
     pub group: &'static str,
-    /// The resources.
+    /// The resources in that group.
     pub resources: &'static [&'static str],
-    /// The verbs.
+    /// The verbs on these resources.
     pub verbs: &'static [&'static str],
-    /// What for.
+    /// What the gate needs them for.
     pub why: &'static str,
 }
 
@@ -34,7 +34,7 @@ const WATCH: &[&str] = &["list", "watch"];
 const OLM: &str = "operators.coreos.com";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// In the whole cluster.
+/// Needed in the whole cluster.
 pub const CLUSTER: &[Right] = &[
     Right {
         group: OLM,
@@ -82,11 +82,11 @@ pub const CLUSTER: &[Right] = &[
     Right { group: "", resources: &["events"], verbs: &["create"], why: "news for people" },
 ];
 
-/// In each namespace of catalogs.
+/// Needed in each namespace with catalogs.
 pub const BUNDLES: &[Right] =
     &[Right { group: "", resources: &["configmaps"], verbs: &["get"], why: "bundles that OLM has unpacked" }];
 
-/// In the namespace of the gate.
+/// Needed in the namespace of the gate.
 pub const OWN: &[Right] = &[Right {
     group: "coordination.k8s.io",
     resources: &["leases"],
@@ -94,7 +94,7 @@ pub const OWN: &[Right] = &[Right {
     why: "one replica acts at a time",
 }];
 
-/// The manifest: an account, its roles and its bindings.
+/// The manifest: a service account, its roles and its bindings.
 #[must_use]
 pub fn manifest(options: &Options) -> String {
     let own = options.namespace.as_str();

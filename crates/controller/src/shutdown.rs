@@ -1,14 +1,14 @@
-//! Stopping in good order.
+//! Graceful shutdown.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Tells everybody who holds a copy when the process should stop.
+/// Signals every holder of a clone when the process should stop.
 #[derive(Debug, Clone)]
 pub struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// On SIGTERM and SIGINT.
+    /// Stops on SIGTERM and SIGINT.
     pub fn on_signals() -> std::io::Result<Self> {
         let (sender, receiver) = watch::channel(false);
         let mut terminate = signal(SignalKind::terminate())?;
@@ -20,7 +20,7 @@ impl Stop {
             }
             tracing::info!("stopping: what is being done is finished first");
             let _ = sender.send(true);
-            // Copies of the receiver can ask for as long as the process lives.
+            // Keeps the sender alive, so that clones of the receiver can wait for as long as the process lives.
             sender.closed().await;
         });
         Ok(Stop(receiver))
@@ -28,7 +28,7 @@ impl Stop {
 
     /// Waits until it is time to stop.
     pub async fn told(mut self) {
-        // Whoever could tell is gone: that is the end as well.
+        // If the sender is gone, that means stop as well.
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Whether an identity holds what is demanded: by RBAC, or by the API server's own word.
+//! Whether an identity holds what is demanded, according to RBAC or to the API server's own access reviews.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,43 +18,43 @@ use crate::rbac::subject::Identity;
 use crate::read::order::ordered;
 use crate::settings::{AuthorizerSetting, Escalation};
 
-/// The most single permissions that are judged in one scope: three times what the largest real operator asks for. A
-/// product of long lists is an attack on the clock.
+/// The maximum number of individual permissions judged in one scope: three times what the largest real operator
+/// requests. Without a limit, the product of a few long lists would use up the time allowed for a verdict.
 const MAX_PERMISSIONS: usize = 10_000;
-/// The most that are weighed for one verdict, where scopes differ in what is held or asked for there.
+/// The maximum number evaluated for one verdict, where scopes differ in what is held or requested there.
 const MAX_WEIGHED: usize = 3 * MAX_PERMISSIONS;
-/// The most in all scopes together, however alike they are.
+/// The maximum number across all scopes, however similar they are.
 const MAX_IN_SCOPES: usize = 100 * MAX_PERMISSIONS;
-/// As long as all of them may be together: ten times what the largest real operator asks for. They are sorted and compared.
+/// The maximum total size: ten times what the largest real operator requests. They are all sorted and compared.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
-/// The longest entry of a rule. Names of objects have 253 characters at most.
+/// The longest entry allowed in a rule. Object names have at most 253 characters.
 const MAX_ENTRY: usize = 1_024;
-/// As many notes as one refusal has room for.
+/// The maximum number of notes in one refusal.
 const MAX_NOTES: usize = 30;
-/// With as many scopes as this the next one is compared.
+/// How many of the most recently evaluated scopes the next one is compared with.
 const COMPARED: usize = 16;
-/// More questions than the API server answers before the policy server gives up.
+/// More access reviews than this take longer than the policy server waits.
 const MAX_QUESTIONS: usize = 1_000;
 
 /// An identity and what it holds.
 #[derive(Debug)]
 pub struct Authority<'x> {
-    /// Who.
+    /// The identity whose permissions are checked.
     pub identity: &'x Identity,
-    /// What RBAC gives it.
+    /// What RBAC grants to it.
     pub grant: &'x Grant,
 }
 
-/// What is missing, and why it was asked for where the object does not say so itself.
+/// What is missing, and why it was requested where the object does not say so itself.
 #[derive(Debug, Default)]
 pub struct Shortfall<'r> {
-    /// What is missing.
+    /// The missing rules, by scope.
     pub excess: Excess<'r>,
-    /// Why, for the parts that are implied.
+    /// The reasons for those parts that are implied rather than declared.
     pub notes: Vec<String>,
 }
 
-/// A scope that was weighed, and what was missing there.
+/// A scope that has been evaluated, and what was missing there.
 struct Weighed<'r> {
     held: Vec<Rules>,
     demands: Vec<&'r Demand<'r>>,
@@ -62,7 +62,7 @@ struct Weighed<'r> {
 }
 
 impl Weighed<'_> {
-    /// Whether another scope holds the same and asks for the same.
+    /// Whether another scope holds the same rules and has the same demands.
     fn is_like(&self, held: &[Rules], demands: &[&Demand<'_>]) -> bool {
         self.demands.len() == demands.len()
             && self.held.len() == held.len()
@@ -72,7 +72,7 @@ impl Weighed<'_> {
 }
 
 impl Authority<'_> {
-    /// What of the demands this identity does not hold.
+    /// The part of the demands that this identity does not hold.
     pub fn shortfall<'r>(
         &self,
         cx: &Context<'_>,
@@ -80,7 +80,7 @@ impl Authority<'_> {
         escalation: Escalation,
     ) -> Result<Shortfall<'r>, Refusal> {
         let mut shortfall = Shortfall::default();
-        // Targets of one group mostly hold the same: what was weighed for one scope is not weighed again for the next.
+        // The targets of a group mostly hold the same rules, so the result for one scope is reused for the next.
         let mut weighed: Vec<Weighed<'r>> = Vec::new();
         let mut total = 0;
         for (scope, asked) in by_scope(demands)? {
@@ -108,7 +108,7 @@ impl Authority<'_> {
         Ok(shortfall)
     }
 
-    /// What of the demands of one scope is missing there.
+    /// The part of the demands in one scope that is missing there.
     fn missing<'r>(
         &self,
         cx: &Context<'_>,
@@ -151,7 +151,7 @@ impl Authority<'_> {
     }
 }
 
-/// The grant of one scope, ready to weigh rules.
+/// The grant of one scope, indexed for checking rules.
 struct Scale<'s> {
     index: Index<'s>,
     review: Option<Review<'s>>,
@@ -169,23 +169,24 @@ impl Scale<'_> {
         Ok(self.uncovered(rules)?.is_empty())
     }
 
-    /// Whether the right to pass the API server's escalation check is held; there may be none to hold.
+    /// Whether it holds the rights that let it pass the API server's escalation check. An empty list means there are
+    /// none.
     fn honors(&self, rules: &[Rule<'_>]) -> Result<bool, Refusal> {
         Ok(!rules.is_empty() && self.holds(rules)?)
     }
 }
 
-/// Asks the API server.
+/// Asks the API server by access review.
 struct Review<'s> {
     cx: &'s Context<'s>,
     identity: &'s Identity,
     scope: &'s Scope,
-    /// The answer to the first question: if it holds everything, nothing more is asked.
+    /// The answer to the first question. If the identity holds everything, no further question is asked.
     everything: bool,
 }
 
 impl Review<'_> {
-    /// Access reviews know no URLs through Kubewarden's host capabilities: those are RBAC's to answer.
+    /// Kubewarden's host capabilities have no access reviews for non-resource URLs, so those are answered from RBAC.
     fn uncovered<'r>(&self, rbac: &Index<'_>, rules: &'r [Rule<'_>]) -> Result<Vec<Atom<'r>>, Refusal> {
         let atoms = ordered(Index::new(&[]).uncovered(rules));
         if !self.everything && self.cx.lookups.made() + atoms.len() > MAX_QUESTIONS {
@@ -233,23 +234,23 @@ fn too_many_questions() -> Refusal {
     )
 }
 
-/// Adds a note that is not there yet, while there is room.
+/// Adds a note unless it has already been added or there is no room left.
 fn note(notes: &mut Vec<String>, why: &str) {
     if notes.len() < MAX_NOTES && !notes.iter().any(|known| known == why) {
         notes.push(why.to_owned());
     }
 }
 
-/// What is asked for in one scope.
+/// What is requested in one scope.
 #[derive(Default)]
 struct Asked {
-    /// Which of the demands.
+    /// Indices into the list of demands.
     demands: Vec<usize>,
-    /// How many single permissions they are together.
+    /// The number of individual permissions in them.
     permissions: usize,
 }
 
-/// The demands by scope. They are counted here, before any of them is multiplied out.
+/// Groups the demands by scope. They are counted here, before any of them is expanded.
 fn by_scope<'r>(demands: &'r [Demand<'r>]) -> Result<BTreeMap<&'r Scope, Asked>, Refusal> {
     let mut scopes: BTreeMap<&'r Scope, Asked> = BTreeMap::new();
     let mut total: usize = 0;
@@ -270,8 +271,8 @@ fn by_scope<'r>(demands: &'r [Demand<'r>]) -> Result<BTreeMap<&'r Scope, Asked>,
     Ok(scopes)
 }
 
-/// How many single permissions these rules are, if they may be multiplied out at all. Each entry is compared thousands of
-/// times, so their length counts too.
+/// The number of individual permissions in these rules, if expanding them is allowed at all. Each entry is compared
+/// thousands of times, so their length counts too.
 pub(crate) fn expandable(rules: &[Rule<'_>]) -> Result<usize, Refusal> {
     let permissions = atom_count(rules);
     if permissions == 0 {
@@ -296,7 +297,7 @@ fn too_long(why: &str) -> Refusal {
     Refusal::forbidden(Reason::OverLimit, why)
 }
 
-/// Refuses more single permissions than are judged.
+/// Refuses more individual permissions than the limit.
 fn within(permissions: usize, limit: usize) -> Result<(), Refusal> {
     if permissions > limit { Err(too_many(permissions, limit)) } else { Ok(()) }
 }

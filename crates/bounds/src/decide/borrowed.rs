@@ -1,5 +1,5 @@
-//! What the service accounts of an operator's Deployments already hold: an operator must
-//! not borrow a stronger account that happens to exist.
+//! What the service accounts of an operator's Deployments already hold: an operator must not borrow a stronger account
+//! that happens to exist.
 
 use std::cell::OnceCell;
 
@@ -18,35 +18,35 @@ use crate::rbac::rule::{Atom, Rule};
 use crate::rbac::scope::Scope;
 use crate::rbac::subject::Identity;
 
-/// An operator whose accounts are looked at.
+/// An operator whose accounts are examined.
 #[derive(Debug)]
 pub struct Operator<'r> {
-    /// Its ClusterServiceVersion.
+    /// The ClusterServiceVersion that is judged.
     pub csv: &'r ClusterServiceVersion<'r>,
-    /// The same as it was, in an UPDATE: what it brought then is still its own.
+    /// Its previous state, in an UPDATE: what it brought then is still its own.
     pub before: Option<&'r ClusterServiceVersion<'r>>,
-    /// Its namespace.
+    /// The namespace it is installed in.
     pub namespace: &'r str,
-    /// What its group reaches.
+    /// The namespaces that its OperatorGroup targets.
     pub targets: &'r Targets,
-    /// Whether it may point to the version it replaces. (Something that only claims to be a copy may not.)
+    /// Whether it may refer to the version it replaces. (An object that merely claims to be a copy may not.)
     pub may_replace: bool,
 }
 
 impl Operator<'_> {
-    /// The accounts of its Deployments, as subjects name them: not through groups.
+    /// The accounts of its Deployments, without their groups: only bindings that name them directly count.
     #[must_use]
     pub fn accounts(&self) -> Vec<Identity> {
         accounts(self.csv, self.namespace)
     }
 }
 
-/// The accounts that the Deployments of a ClusterServiceVersion run as in this namespace, as subjects name them.
+/// The accounts that the Deployments of a ClusterServiceVersion run as in this namespace, without their groups.
 pub(crate) fn accounts(csv: &ClusterServiceVersion<'_>, namespace: &str) -> Vec<Identity> {
     csv.accounts().into_iter().map(|name| Identity::service_account(namespace, name).itself()).collect()
 }
 
-/// What one version of an operator declares: as far as that goes, its own RBAC does not count as borrowed.
+/// What one version of an operator declares: RBAC of its own that stays within this does not count as borrowed.
 struct Declared<'r> {
     demands: Vec<Demand<'r>>,
     condition: [Rule<'static>; 1],
@@ -58,8 +58,8 @@ impl<'r> Declared<'r> {
         Ok(Declared { demands, condition: [demand::operator_condition(&csv.metadata.name)] })
     }
 
-    /// The rules that this version does not declare for the scope. A label is easily put on a binding that was there
-    /// before; it hides no more than what is judged as the version's own request anyway.
+    /// The rules that this version does not declare for the scope. Anyone can label an existing binding, but the label
+    /// hides nothing beyond what is judged as the version's own request anyway.
     fn leaves(&self, operator: &Operator<'_>, scope: &Scope, rules: &Rules) -> Option<Rules> {
         let here = |demand: &&Demand<'_>| demand.scopes.iter().any(|at| *at == Scope::Cluster || at == scope);
         let own = scope.namespace() == Some(operator.namespace);
@@ -69,14 +69,14 @@ impl<'r> Declared<'r> {
     }
 }
 
-/// What of the rules is not covered; nothing if all of it is.
+/// The part of the rules that is not covered; `None` if all of it is.
 fn left(covered: &Index<'_>, rules: &Rules) -> Option<Rules> {
     let left: Vec<Rule<'static>> =
         covered.uncovered(rules).into_iter().map(Atom::to_rule).map(Rule::into_owned).collect();
     if left.is_empty() { None } else { Some(left.into()) }
 }
 
-/// The demands that arise from what the accounts of the operator's Deployments hold.
+/// The demands that result from what the accounts of the operator's Deployments hold.
 pub fn demands<'r>(cx: &Context<'_>, operator: &Operator<'_>, accounts: &[Holder]) -> Result<Vec<Demand<'r>>, Refusal> {
     let name = operator.csv.metadata.name.as_str();
     let replaces = operator.csv.spec.replaces.as_str();
@@ -107,8 +107,8 @@ pub fn demands<'r>(cx: &Context<'_>, operator: &Operator<'_>, accounts: &[Holder
     Ok(demands)
 }
 
-/// Whether this is what OLM gives the account of any operator by itself: access to one OperatorCondition, through a Role that
-/// is called after it. Operators that share an account hold each other's.
+/// Whether this is what OLM itself grants to every operator's account: access to one OperatorCondition, through a Role
+/// of the same name. Operators that share an account hold each other's.
 fn is_operator_condition(held: &Held, rules: &[Rule<'_>]) -> bool {
     let Some(namespace) = &held.role.namespace else { return false };
     held.scope.namespace() == Some(namespace) && *rules == [demand::operator_condition(&held.role.name)]
@@ -119,8 +119,8 @@ fn remaining(declared: &[Declared<'_>], operator: &Operator<'_>, held: &Held, ru
     declared.iter().try_fold(rules, |rules, declared| declared.leaves(operator, &held.scope, &rules))
 }
 
-/// The version that is replaced, looked up when something belongs to it. `replaces` is easily forged: the version must
-/// exist, be no copy, and use the account in question.
+/// The version that is replaced, looked up only when something belongs to it. `replaces` is easily forged, so the
+/// version must exist, must not be a copy, and must use the account in question.
 #[derive(Default)]
 struct Replaced {
     answer: OnceCell<Option<Vec<u8>>>,

@@ -18,26 +18,26 @@ use crate::settings::Bound;
 use crate::settings::Phase;
 use crate::settings::Settings;
 
-/// What the user name of a synthetic identity begins with; the name of the ClusterExtension follows.
+/// The prefix of a synthetic identity's user name; the name of the ClusterExtension follows.
 pub const SYNTHETIC_USER_PREFIX: &str = "olm:clusterextension:";
-/// The group that all synthetic identities are in.
+/// The group that all synthetic identities belong to.
 pub const SYNTHETIC_GROUP: &str = "olm:clusterextensions";
 
-/// An identity that bounds, and why it does.
+/// An identity that acts as a boundary, and why it does.
 #[derive(Debug, Clone)]
 pub struct Boundary {
-    /// Who.
+    /// The identity whose rights are the limit.
     pub identity: Identity,
-    /// The same for a person: `ServiceAccount team-a/installer`.
+    /// The identity as shown to a person: `ServiceAccount team-a/installer`.
     pub description: String,
-    /// What makes it the boundary: `OperatorGroup team-a/og`.
+    /// The object that makes it the boundary: `OperatorGroup team-a/og`.
     pub by: String,
-    /// Whether it bounds an extension of OLM v1, and not an operator of OLM v0.
+    /// Whether it bounds an extension of OLM v1 rather than an operator of OLM v0.
     pub of_extension: bool,
 }
 
 impl Boundary {
-    /// A service account that bounds.
+    /// A service account as the boundary.
     #[must_use]
     pub fn account(namespace: &str, name: &str, by: String) -> Self {
         Boundary {
@@ -60,7 +60,7 @@ impl Boundary {
         }
     }
 
-    /// The `--for` argument of the command line.
+    /// The value of the command line's `--for` argument.
     #[must_use]
     pub fn for_argument(&self) -> String {
         if let Some((namespace, name)) = self.identity.as_service_account() {
@@ -72,15 +72,15 @@ impl Boundary {
     }
 }
 
-/// What bounds it: by the setting `bound`, or by OLM itself where the phase says so. Nothing at all is nobody's
-/// boundary: the controller is cluster-admin.
+/// What bounds an extension: the setting `bound`, or OLM itself in the phases where it does. `None` means there is no
+/// boundary: OLM's controller is cluster-admin.
 pub fn of_extension(
     extension: &ClusterExtension<'_>,
     settings: &Settings,
     phase: Phase,
 ) -> Result<Option<Boundary>, Unreadable> {
     let field_counts = match (settings.cluster_extensions.bound, phase) {
-        // There OLM itself uses the account's token, whatever the policy bounds besides.
+        // In these phases OLM itself uses the account's token, whatever else the policy bounds.
         (_, Phase::Required | Phase::Optional) | (Bound::ServiceAccount, _) => true,
         (Bound::Synthetic | Bound::Off, Phase::Deprecated | Phase::Removed) => false,
     };
@@ -91,7 +91,7 @@ pub fn of_extension(
     Ok(synthetic.then(|| synthetic_of(extension)))
 }
 
-/// What an extension names: an account, or by one special name its synthetic identity.
+/// What an extension names: an account, or, by one reserved name, its synthetic identity.
 pub fn named_by(extension: &ClusterExtension<'_>) -> Result<Option<Boundary>, Unreadable> {
     Ok(extension.account()?.map(|account| match account.as_str() {
         SYNTHETIC_ACCOUNT => synthetic_of(extension),
@@ -99,7 +99,7 @@ pub fn named_by(extension: &ClusterExtension<'_>) -> Result<Option<Boundary>, Un
     }))
 }
 
-/// The account of this name where the extension installs.
+/// The account of this name in the extension's install namespace.
 pub(crate) fn account_of(extension: &ClusterExtension<'_>, account: &str) -> Boundary {
     let boundary = Boundary::account(extension.namespace(), account, by(extension));
     Boundary { of_extension: true, ..boundary }
@@ -113,20 +113,20 @@ fn by(extension: &ClusterExtension<'_>) -> String {
     format!("ClusterExtension {}", extension.metadata.name)
 }
 
-/// What bounds an operator of a namespace.
+/// What bounds an operator in a namespace.
 #[derive(Debug)]
 pub enum Bounds {
     /// There is no OperatorGroup: OLM itself refuses to install.
     NoGroup,
-    /// The group names no account and nothing else holds the operator back.
+    /// The group names no account and no restriction applies to the operator.
     Unbounded(Group),
-    /// All of these, at least one.
+    /// All of these boundaries apply; there is at least one.
     Bounded(Group, Vec<Boundary>),
 }
 
-/// The boundaries of an operator in this namespace. It goes by all of these names: its own, and that of the version it
-/// replaces, and of the one before that while it is there, or else an untrusted operator would get out by calling itself
-/// something else.
+/// The boundaries of an operator in this namespace. It goes by several names: its own, that of the version it replaces,
+/// and that of the one before it while that still exists. Otherwise an untrusted operator could escape by renaming
+/// itself.
 pub fn of_operator(cx: &Context<'_>, namespace: &str, names: &[&str]) -> Result<Bounds, Refusal> {
     let before = OnceCell::new();
     of_namespace(cx, namespace, &|_, restriction| {
@@ -140,10 +140,10 @@ pub fn of_operator(cx: &Context<'_>, namespace: &str, names: &[&str]) -> Result<
     })
 }
 
-/// What the operators of these names, as far as they are there, say that they replaced.
+/// What the operators of these names, where they exist, say that they replaced.
 fn replaced_by(lookups: &Lookups<'_>, namespace: &str, names: &[&str]) -> Result<Vec<String>, Refusal> {
     let mut found = Vec::new();
-    // An operator that replaces nothing has one name, and nothing before it.
+    // An operator that replaces nothing has only one name and no predecessor.
     if ordered(names.iter().filter(|name| !name.is_empty())).len() < 2 {
         return Ok(found);
     }
@@ -155,8 +155,8 @@ fn replaced_by(lookups: &Lookups<'_>, namespace: &str, names: &[&str]) -> Result
     Ok(found)
 }
 
-/// What bounds in a namespace: the account of its active group, and the accounts of those restrictions that `counts` says.
-/// A group's account that does not exist is a refusal.
+/// What bounds in a namespace: the account of its active group, and the accounts of the restrictions that `counts`
+/// selects. A group whose account does not exist leads to a refusal.
 pub fn of_namespace(
     cx: &Context<'_>,
     namespace: &str,
@@ -187,20 +187,20 @@ pub fn of_namespace(
     Ok(Bounds::Bounded(group, boundaries))
 }
 
-/// Some operators of a namespace are held to a second account. It can only narrow: the group's stays.
+/// Holds some operators of a namespace to a second account. It can only narrow: the group's account still applies.
 #[derive(Debug)]
 pub struct Restriction {
-    /// Which operators: a glob on the name.
+    /// The operators it applies to: a glob on the name.
     operators: String,
-    /// The account, in the same namespace.
+    /// The account's name, in the same namespace.
     pub account: String,
-    /// Whether somebody said it of this very namespace, and not of all of them.
+    /// Whether it was set for this particular namespace rather than for all of them.
     pub is_local: bool,
     by: String,
 }
 
 impl Restriction {
-    /// Whether it holds the operator of this name.
+    /// Whether it applies to the operator of this name.
     #[must_use]
     pub fn holds(&self, operator: &str) -> bool {
         !operator.is_empty() && glob::matches(&self.operators, operator)

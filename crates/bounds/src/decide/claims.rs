@@ -1,6 +1,6 @@
-//! Definitions that an operator says are its own. OLM v0 lets whoever holds `admin`, `edit` or `view` use what an operator
-//! owns: it makes ClusterRoles that those take in. So an operator that claims what was there before it makes every account
-//! grow that is bound to one of them, and its own boundary with them.
+//! CustomResourceDefinitions that an operator claims to own. OLM v0 lets everyone who holds `admin`, `edit` or `view`
+//! use what an operator owns, through ClusterRoles that are aggregated into those. So an operator that claims an
+//! existing definition widens every account that is bound to one of them, including its own boundary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,10 +20,10 @@ use crate::read::object::object;
 use crate::read::order::ordered;
 use crate::read::text::Text;
 
-/// As many definitions as are looked up: the largest real operator owns half of that.
+/// The maximum number of definitions looked up: twice what the largest real operator owns.
 const MAX_CLAIMS: usize = 200;
-/// The groups of the API server itself, of OLM and of Kubewarden. A definition in one of the first is possible, and shows nobody
-/// anything but the roles that OLM makes for it.
+/// The API groups of the API server itself, of OLM and of Kubewarden. A CustomResourceDefinition can exist in one of
+/// the first, but all it exposes are the roles that OLM creates for it.
 const PLATFORM: &[&str] = &[
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -47,11 +47,11 @@ const PLATFORM: &[&str] = &[
     "storage.k8s.io",
     "storagemigration.k8s.io",
 ];
-/// On a definition that OLM installed: `<namespace>/<operator>`.
+/// The prefix of an annotation on a definition that OLM installed; its value is `<namespace>/<operator>`.
 const ALONGSIDE: &str = "operatorframework.io/installed-alongside-";
 
 object! {
-    /// What of a ClusterServiceVersion says whose definitions are whose.
+    /// The part of a ClusterServiceVersion that says which definitions it owns.
     #[derive(Debug, Default)]
     struct Claim<'a> {
         metadata: Meta<'a> = "metadata",
@@ -80,8 +80,9 @@ object! {
     }
 }
 
-/// What would come to be held by the claims of an operator: by its boundary and its own accounts, as far as they are bound to
-/// roles that take in others; and of the cluster's own APIs by whoever is. The boundary must hold it already.
+/// What the operator's claims would add: for definitions that did not come with it, to its boundary and its own
+/// accounts where they are bound to aggregated roles; for the cluster's own APIs, to anyone who is. The boundary must
+/// already hold it.
 pub(crate) fn demands<'r>(
     cx: &Context<'_>,
     operator: &Operator<'_>,
@@ -120,7 +121,7 @@ pub(crate) fn demands<'r>(
     Ok(demands)
 }
 
-/// Where any of the holders is bound to a role that takes in others.
+/// The scopes in which any of the holders is bound to an aggregated role.
 fn growing(cx: &Context<'_>, holders: &[&Holder]) -> Result<Rc<[Scope]>, Refusal> {
     let mut scopes: Vec<Scope> = Vec::new();
     for held in holders.iter().flat_map(|holder| &holder.held) {
@@ -131,15 +132,15 @@ fn growing(cx: &Context<'_>, holders: &[&Holder]) -> Result<Rc<[Scope]>, Refusal
     Ok(scopes.into())
 }
 
-/// Whether a definition was there before the operators of this namespace, and came with no other operator either: then OLM has
-/// let everyone use it already, and nobody gains by another claim.
+/// Whether a definition existed before the operators of this namespace, and did not come with another operator that
+/// still claims it. In that last case OLM already lets everyone use it, and nobody gains from another claim.
 fn is_foreign(cx: &Context<'_>, name: &str, namespace: &str) -> Result<bool, Refusal> {
     let Some(came_with) = came_with(cx, name)? else { return Ok(false) };
     Ok(!came_with.contains(namespace) && !is_any_of(&claimants(&cx.lookups, name)?, &came_with))
 }
 
-/// Whether a definition came with an operator that is still there and claims it: what OLM then lets people do is the very
-/// purpose of that operator.
+/// Whether a definition came with an operator that still exists and claims it: the access that OLM then grants is what
+/// that operator is meant to provide.
 pub(crate) fn is_backed(cx: &Context<'_>, name: &str) -> Result<bool, Refusal> {
     let Some(came_with) = came_with(cx, name)? else { return Ok(false) };
     Ok(is_any_of(&claimants(&cx.lookups, name)?, &came_with))
@@ -149,7 +150,7 @@ fn is_any_of(claimants: &BTreeSet<String>, came_with: &BTreeSet<String>) -> bool
     claimants.iter().any(|namespace| came_with.contains(namespace))
 }
 
-/// The namespaces with whose operators a definition says it came; nothing if there is no such definition.
+/// The namespaces of the operators that a definition says it came with; `None` if there is no such definition.
 fn came_with(cx: &Context<'_>, name: &str) -> Result<Option<BTreeSet<String>>, Refusal> {
     let get = Get { resource: CUSTOM_RESOURCE_DEFINITIONS, namespace: None, name };
     let Some(answer) = cx.lookups.get(get.resource, get.namespace, get.name)? else { return Ok(None) };
@@ -160,7 +161,7 @@ fn came_with(cx: &Context<'_>, name: &str) -> Result<Option<BTreeSet<String>>, R
     Ok(Some(ordered(named.map(|(namespace, _)| namespace.to_owned()))))
 }
 
-/// The namespaces of the operators that say a definition is their own, copies aside.
+/// The namespaces of the operators that claim a definition, not counting copies.
 pub(crate) fn claimants(lookups: &Lookups<'_>, definition: &str) -> Result<BTreeSet<String>, LookupError> {
     let list = List { resource: CLUSTER_SERVICE_VERSIONS, namespace: None };
     let answer = lookups.list(list.resource, list.namespace)?;

@@ -1,4 +1,5 @@
-//! What every decision has at hand: the settings, the look-ups, and what it has to say besides yes or no.
+//! What every decision has access to: the settings, the look-ups, and a place for warnings and facts besides the
+//! verdict.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,40 +9,40 @@ use crate::decide::message;
 use crate::decide::verdict::{Reason, Refusal};
 use crate::settings::{Settings, Severity};
 
-/// The surroundings of one decision.
+/// The context of one decision.
 #[derive(Debug)]
 pub struct Context<'p> {
-    /// The settings.
+    /// The settings of this registration.
     pub settings: &'p Settings,
-    /// The look-ups.
+    /// The look-ups made for this verdict.
     pub lookups: Lookups<'p>,
     notes: RefCell<Notes>,
 }
 
-/// What is told besides the verdict.
+/// What is reported besides the verdict.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// For the client.
+    /// Shown by the client.
     pub warnings: Vec<String>,
-    /// For machines.
+    /// For the audit annotations.
     pub facts: BTreeMap<&'static str, String>,
-    /// The object as it should be instead, as JSON.
+    /// The object that should replace the one in the request, as JSON.
     pub mutated: Option<String>,
 }
 
 impl<'p> Context<'p> {
-    /// A context in which nothing has been said yet.
+    /// A context without any notes yet.
     #[must_use]
     pub fn new(settings: &'p Settings, lookups: Lookups<'p>) -> Self {
         Context { settings, lookups, notes: RefCell::default() }
     }
 
-    /// Warns the client. Long texts become several warnings.
+    /// Warns the client. Long texts are split into several warnings.
     pub fn warn(&self, text: &str) {
         self.notes.borrow_mut().warnings.extend(message::warnings(text));
     }
 
-    /// A check has failed: refuses, warns, or does nothing, as the setting says.
+    /// A check has failed: refuses, warns, or does nothing, according to the setting.
     pub fn object(&self, severity: Severity, reason: Reason, text: String) -> Result<(), Refusal> {
         match severity {
             Severity::Deny => return Err(Refusal::forbidden(reason, text)),
@@ -51,17 +52,17 @@ impl<'p> Context<'p> {
         Ok(())
     }
 
-    /// Records a fact for machines.
+    /// Records a fact for the audit annotations.
     pub fn fact(&self, key: &'static str, value: impl Into<String>) {
         self.notes.borrow_mut().facts.insert(key, value.into());
     }
 
-    /// Hands back another object than the one that was sent.
+    /// Replaces the object in the request.
     pub fn mutate(&self, object: String) {
         self.notes.borrow_mut().mutated = Some(object);
     }
 
-    /// Everything that was said.
+    /// Everything that was recorded.
     #[must_use]
     pub fn into_notes(self) -> Notes {
         self.notes.into_inner()

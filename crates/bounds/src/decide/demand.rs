@@ -1,4 +1,4 @@
-//! What an operator asks for: declared, and implied by what OLM does for it.
+//! What an operator requests: what it declares, and what is implied by what OLM does for it.
 
 use std::ops::Deref;
 use std::rc::Rc;
@@ -14,22 +14,23 @@ use crate::rbac::rule::{Rule, atom_count};
 use crate::rbac::scope::Scope;
 use crate::read::order::ordered;
 
-/// Rules that would be held if the object was admitted.
+/// Rules that would be held if the object were admitted.
 #[derive(Debug)]
 pub struct Demand<'r> {
-    /// Where: in each of these scopes. One demand for all of them, however many namespaces a group targets.
+    /// Where the rules would be held: in each of these scopes. One demand serves them all, however many namespaces a
+    /// group targets.
     pub scopes: Rc<[Scope]>,
-    /// What.
+    /// The rules that would be held.
     pub rules: DemandedRules<'r>,
-    /// What lets the API server's own escalation check pass for it.
+    /// The rights with which the API server's own escalation check would let it pass.
     pub honored: Honored,
-    /// Where it is written.
+    /// The place in the object where it is declared.
     pub origin: Origin,
-    /// For a person who does not find it in the object: why it is asked for.
+    /// Why it is requested, for a person who would not find it in the object.
     pub why: Option<String>,
 }
 
-/// Where a demand is written.
+/// Where a demand is declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// In this entry of `spec.install.spec.permissions`.
@@ -43,16 +44,16 @@ pub enum Origin {
 /// The rights that make the API server skip its escalation check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Honored {
-    /// Nothing does.
+    /// No right has that effect.
     Nothing,
     /// `escalate` on roles where a role is written, and `bind` on roles of any name where it is then bound.
     EscalateAndBind,
-    /// All of these.
+    /// All of these rights together.
     Rules(Vec<Rule<'static>>),
 }
 
 impl Honored {
-    /// The rights, in one scope; nothing where nothing is honoured.
+    /// The rights in one scope; empty where nothing is honoured.
     #[must_use]
     pub fn in_scope(&self, scope: &Scope) -> Vec<Rule<'static>> {
         match (self, scope) {
@@ -71,9 +72,9 @@ impl Honored {
 /// Rules from the object itself, or from a role in the cluster.
 #[derive(Debug)]
 pub enum DemandedRules<'r> {
-    /// From the object.
+    /// From the object in the request.
     Declared(&'r [Rule<'r>]),
-    /// From a role.
+    /// From a role in the cluster.
     Shared(Rules),
 }
 
@@ -88,7 +89,7 @@ impl<'r> Deref for DemandedRules<'r> {
     }
 }
 
-/// `bind` on this role.
+/// `bind` on this one role.
 #[must_use]
 pub fn bind(role: &RoleKey) -> Honored {
     let rule = Rule::on(&[RBAC], &[role.resource()], &["bind"]);
@@ -111,20 +112,20 @@ impl<'r> Demand<'r> {
         Demand { honored, why: Some(why), ..Demand::plain(scope, DemandedRules::Shared(rules)) }
     }
 
-    /// Whether another demand asks for the same.
+    /// Whether another demand asks for the same rules with the same rights honoured.
     #[must_use]
     pub(crate) fn asks_like(&self, other: &Demand<'_>) -> bool {
         self.honored == other.honored && self.rules[..] == other.rules[..]
     }
 
-    /// How many single permissions that is, in each of its scopes.
+    /// The number of individual permissions in each of its scopes.
     #[must_use]
     pub fn permissions(&self) -> usize {
         atom_count(&self.rules)
     }
 }
 
-/// What a role asks for. One with an aggregationRule asks for everything.
+/// What a role requests. A role with an aggregationRule requests everything.
 #[must_use]
 pub fn of_role<'r>(
     scope: &Scope,
@@ -146,7 +147,7 @@ pub fn of_role<'r>(
     demands
 }
 
-/// What an account that pods would run as holds already. `whose` says who would: `its Deployments`, `its pods`.
+/// What an account that pods would run as already holds. `whose` names the pods: `its Deployments`, `its pods`.
 #[must_use]
 pub fn of_held<'r>(held: &Held, rules: Rules, account: &str, whose: &str) -> Demand<'r> {
     let why = format!(
@@ -159,7 +160,7 @@ pub fn of_held<'r>(held: &Held, rules: Rules, account: &str, whose: &str) -> Dem
     Demand::implied(held.scope.clone(), rules, bind(&held.role), why)
 }
 
-/// What a ClusterServiceVersion asks for in a group with these targets, points 1 to 5.
+/// What a ClusterServiceVersion requests in a group with these targets, declared and implied.
 pub fn of_csv<'r>(
     lookups: &Lookups<'_>,
     csv: &'r ClusterServiceVersion<'r>,
@@ -189,7 +190,7 @@ pub fn of_csv<'r>(
     Ok(demands)
 }
 
-/// Where `permissions` land: in the operator's own namespace and in every target, or in the whole cluster.
+/// Where `permissions` apply: in the operator's own namespace and in every target, or in the whole cluster.
 pub(crate) fn permission_scopes(namespace: &str, targets: &Targets) -> Vec<Scope> {
     match targets {
         Targets::All => vec![Scope::Cluster],
@@ -200,7 +201,7 @@ pub(crate) fn permission_scopes(namespace: &str, targets: &Targets) -> Vec<Scope
     }
 }
 
-/// Kubernetes' own default of `system:auth-delegator`.
+/// The rules that Kubernetes ships in `system:auth-delegator`.
 fn default_auth_delegator() -> Rules {
     [
         Rule::on(&["authentication.k8s.io"], &["tokenreviews"], &["create"]),
@@ -209,12 +210,13 @@ fn default_auth_delegator() -> Rules {
     .into()
 }
 
-/// Kubernetes' own default of `kube-system/extension-apiserver-authentication-reader`.
+/// The rules that Kubernetes ships in `kube-system/extension-apiserver-authentication-reader`.
 fn default_authentication_reader() -> Rules {
     [Rule::on(&[""], &["configmaps"], &["get", "list", "watch"]).named(&["extension-apiserver-authentication"])].into()
 }
 
-/// What Kubernetes itself puts into the roles that OLM binds operators to, for where they cannot be looked up.
+/// The rules that Kubernetes ships in the roles that OLM binds operators to, for use where the roles cannot be looked
+/// up.
 #[must_use]
 pub fn default_rules(role: &RoleKey) -> Option<Rules> {
     match (role.namespace.as_deref(), role.name.as_str()) {
@@ -285,7 +287,7 @@ fn of_webhooks<'r>(csv: &ClusterServiceVersion<'_>) -> Vec<Demand<'r>> {
         .collect()
 }
 
-/// What OLM gives every operator by itself: access to its own OperatorCondition.
+/// What OLM grants to every operator: access to its own OperatorCondition.
 #[must_use]
 pub fn operator_condition(csv: &str) -> Rule<'static> {
     let rule = Rule::on(&["operators.coreos.com"], &["operatorconditions"], &["get", "update", "patch"]);

@@ -1,4 +1,4 @@
-//! From demands and boundaries to a verdict: everything that is missing, at once and in full.
+//! From demands and boundaries to a verdict that lists everything that is missing, in full.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,23 +20,23 @@ use crate::settings::Escalation;
 /// What is missing, by scope, compacted and sorted.
 pub type Excess<'r> = BTreeMap<Scope, Rc<[Rule<'r>]>>;
 
-/// Objects that are judged together, and what they are called.
+/// Objects that are judged together, and how they are shown.
 #[derive(Debug)]
 pub struct Judged<'r> {
-    /// `ClusterServiceVersion team-a/etcdoperator.v0.9.4`.
+    /// As shown to a person: `ClusterServiceVersion team-a/etcdoperator.v0.9.4`.
     pub what: String,
-    /// What it asks for.
+    /// Everything they request.
     pub demands: Vec<Demand<'r>>,
-    /// The file name that the next command should be given.
+    /// The file name to use in the suggested command.
     pub manifest: String,
-    /// What else has to be said when it is refused.
+    /// Further remarks for a refusal.
     pub notes: Vec<String>,
 }
 
 /// A boundary, and what it allows.
 #[derive(Debug)]
 pub struct Limit<'b> {
-    /// The boundary.
+    /// The identity that bounds, and why.
     pub boundary: &'b Boundary,
     /// The roles that it holds where something is judged.
     pub held: Vec<Held>,
@@ -45,7 +45,7 @@ pub struct Limit<'b> {
 }
 
 impl<'b> Limit<'b> {
-    /// What the boundary is found to hold. Only what counts in a scope that is judged is looked up.
+    /// Combines a boundary with what it was found to hold. Only roles that count in a judged scope are looked up.
     pub fn new(
         cx: &Context<'_>,
         boundary: &'b Boundary,
@@ -57,7 +57,7 @@ impl<'b> Limit<'b> {
         Ok(Limit { boundary, held, grant })
     }
 
-    /// The boundary, ready to be asked.
+    /// The boundary in the form in which permissions are checked.
     #[must_use]
     pub fn authority(&self) -> Authority<'_> {
         Authority { identity: &self.boundary.identity, grant: &self.grant }
@@ -65,7 +65,7 @@ impl<'b> Limit<'b> {
 }
 
 /// What each of the boundaries allows in the scopes of the demands, found in one pass. Only a namespace that the group
-/// reaches by name has a list of its own: anybody may label a Role, and each list is a watch that stays open.
+/// targets by name gets a list of its own: anyone can label a Role, and each list is a watch that stays open.
 pub fn limits<'b>(
     cx: &Context<'_>,
     boundaries: &'b [Boundary],
@@ -84,7 +84,7 @@ pub fn limits<'b>(
         .collect()
 }
 
-/// The namespaces in which something is asked for.
+/// The namespaces in which something is requested.
 #[must_use]
 pub fn namespaces(demands: &[Demand<'_>]) -> BTreeSet<String> {
     let scopes = demands.iter().flat_map(|demand| demand.scopes.iter());
@@ -114,7 +114,7 @@ pub fn bounded(
             judged.manifest,
             boundary.for_argument()
         );
-        // A command ends its line, so that it can be pasted.
+        // The command is the last thing on its line, so that it can be copied.
         let next = [grant.as_str(), "or do not install this operator"];
         messages.push(message::excess(&heading, &shortfall.excess, &shortfall.notes, &next));
         lines.push(format!("{heading}; it would be refused in mode enforce. Missing:"));

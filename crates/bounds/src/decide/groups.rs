@@ -1,4 +1,4 @@
-//! OperatorGroups: which one is active in a namespace, what it targets, whom it restricts.
+//! OperatorGroups: which one is active in a namespace, what it targets, and which operators it restricts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::read::object::object;
 use crate::read::order::ordered;
 use crate::read::text::Text;
 
-/// What the spec and the status together reach. The status lags behind the spec, so both count.
+/// What the spec and the status reach together. The status lags behind the spec, so both count.
 pub fn targets(group: &Group, lookups: &Lookups<'_>) -> Result<Targets, Refusal> {
     if group.target_namespaces.iter().any(String::is_empty) {
         return Err(empty_target(group));
@@ -32,7 +32,7 @@ pub fn targets(group: &Group, lookups: &Lookups<'_>) -> Result<Targets, Refusal>
     Ok(Targets::Namespaces(ordered(by_spec.into_iter().chain(group.status_namespaces.iter().cloned()))))
 }
 
-/// What the command line has to be told to derive RBAC for these targets.
+/// The command line arguments with which RBAC is derived for these targets.
 #[must_use]
 pub fn arguments(targets: &Targets, own: &str) -> String {
     const SHOWN: usize = 20;
@@ -49,15 +49,15 @@ pub fn arguments(targets: &Targets, own: &str) -> String {
     }
 }
 
-/// As many restrictions as one group may have: each is compared with each operator there.
+/// The maximum number of restrictions in one group: each is compared with each operator in the namespace.
 const MAX_RESTRICTIONS: usize = 100;
 
-/// Reads the annotation: a JSON map from glob to account name.
+/// Reads the `operator-bounds/restrict` annotation: a JSON map from glob to account name.
 pub fn read_restrict(group: &Group) -> Result<BTreeMap<Text<'_>, Text<'_>>, Refusal> {
     if group.restrict.is_empty() {
         return Ok(BTreeMap::new());
     }
-    // Forbidden, not a bad request: the operator that is judged is fine, and installs once the group is mended.
+    // Forbidden rather than bad request: the operator itself is fine, and installs once the group is corrected.
     let broken = |reason: String| {
         Refusal::forbidden(
             Reason::InvalidRestrict,
@@ -85,7 +85,7 @@ pub fn read_restrict(group: &Group) -> Result<BTreeMap<Text<'_>, Text<'_>>, Refu
     Ok(restrict)
 }
 
-/// `""` among the targets is an error in OLM.
+/// OLM treats `""` among the targets as an error.
 #[must_use]
 pub fn empty_target(group: &Group) -> Refusal {
     Refusal::forbidden(
@@ -97,7 +97,7 @@ pub fn empty_target(group: &Group) -> Refusal {
     )
 }
 
-/// The groups for which `wanted` says yes, sorted.
+/// The groups that `wanted` accepts, sorted.
 pub fn groups(lookups: &Lookups<'_>, wanted: &dyn Fn(&OperatorGroup<'_>) -> bool) -> Result<Vec<Group>, LookupError> {
     let answer = lookups.list(OPERATOR_GROUPS, None)?;
     let mut found: Vec<Group> = Vec::new();
@@ -112,7 +112,7 @@ pub fn groups(lookups: &Lookups<'_>, wanted: &dyn Fn(&OperatorGroup<'_>) -> bool
     Ok(found)
 }
 
-/// The groups of a namespace.
+/// All groups of a namespace, active or not.
 pub fn groups_of(lookups: &Lookups<'_>, namespace: &str) -> Result<Vec<Group>, LookupError> {
     groups(lookups, &|group| group.metadata.namespace == *namespace)
 }
@@ -123,7 +123,7 @@ pub fn active(lookups: &Lookups<'_>, namespace: &str) -> Result<Option<Group>, R
     let active = all.iter().filter(|group| group.is_active()).count();
     match (active, all.len()) {
         (_, 0) => Ok(None),
-        // The moment before OLM fills in the status must not be a way past the boundary.
+        // The moment before OLM fills in the status must not be a way around the boundary.
         (0 | 1, 1) => Ok(all.pop()),
         (1, _) => Ok(all.into_iter().find(Group::is_active)),
         _ => Err(ambiguous(namespace, &all)),
@@ -173,7 +173,7 @@ fn selected(lookups: &Lookups<'_>, selector: &Selector<'_>) -> Result<BTreeSet<S
     Ok(found)
 }
 
-/// The value of a label of a Namespace.
+/// The value of a label on a Namespace.
 pub fn label_of(lookups: &Lookups<'_>, namespace: &str, label: &str) -> Result<Option<String>, LookupError> {
     let answer = lookups.list(NAMESPACES, None)?;
     let mut found = None;

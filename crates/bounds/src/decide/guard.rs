@@ -1,5 +1,4 @@
-//! The boundary guard: whoever chooses a boundary, or what runs inside it, could otherwise use it
-//! to climb.
+//! The boundary guard: without it, anyone who chooses a boundary, or what runs inside it, could escalate through it.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +16,17 @@ use crate::rbac::scope::Scope;
 use crate::rbac::subject::Identity;
 use crate::settings::{Escalation, Severity};
 
-/// The group that the API server authorizes for everything, whatever RBAC says.
+/// The group to which the API server allows everything, whatever RBAC says.
 const MASTERS: &str = "system:masters";
 
-/// What somebody is about to choose.
+/// What the requester is about to choose.
 #[derive(Debug)]
 pub(crate) enum Choice<'b> {
-    /// This boundary.
+    /// This particular boundary.
     Boundary(&'b Boundary),
-    /// No boundary: everything. What that means, and what to do instead.
+    /// No boundary, which amounts to everything.
     Everything {
-        /// Why it is everything.
+        /// Why this amounts to everything.
         why: &'b str,
         /// What to do instead.
         instead: &'b str,
@@ -35,14 +34,15 @@ pub(crate) enum Choice<'b> {
 }
 
 impl Choice<'_> {
-    /// Operators of an OperatorGroup without a boundary.
+    /// For operators of an OperatorGroup without a boundary.
     pub(crate) const UNBOUNDED_GROUP: Choice<'static> = Choice::Everything {
         why: "nothing would bound the operators there",
         instead: "name a service account in spec.serviceAccountName",
     };
 }
 
-/// Whether somebody has to be asked: not OLM's own accounts, nor the exempt; and there is nobody in the background audit.
+/// Whether the requester has to be checked: not if it is one of OLM's own accounts or exempt. The background audit has
+/// no requester.
 pub(crate) fn is_guarded(cx: &Context<'_>, requester: Option<&Identity>) -> bool {
     let Some(requester) = requester else { return false };
     let exempt = &cx.settings.exempt;
@@ -52,8 +52,8 @@ pub(crate) fn is_guarded(cx: &Context<'_>, requester: Option<&Identity>) -> bool
         || requester.groups().iter().any(|group| group == MASTERS || exempt.groups.contains(group)))
 }
 
-/// Refuses, or warns, unless the requester may impersonate what is chosen or holds everything that it holds. `act` is
-/// what the requester does, in words: `choose ServiceAccount team-a/installer for OperatorGroup team-a/og`.
+/// Refuses, or warns, unless the requester may impersonate what is chosen or holds everything that it holds. `act`
+/// describes what the requester does: `choose ServiceAccount team-a/installer for OperatorGroup team-a/og`.
 pub(crate) fn check(
     cx: &Context<'_>,
     requester: Option<&Identity>,
@@ -87,7 +87,7 @@ fn objection(
         Choice::Boundary(boundary) => return objection_to_boundary(cx, requester, act, boundary),
         Choice::Everything { why, instead } => (why, instead),
     };
-    // Everything is decided at cluster scope: no RoleBinding gives it.
+    // Holding everything is decided at cluster scope: no RoleBinding can grant it.
     let nowhere = BTreeSet::new();
     let mine = holder(&cx.lookups, requester.clone(), Reach::Namespaces(&nowhere))?.grant(&cx.lookups)?;
     let authority = Authority { identity: requester, grant: &mine };
@@ -99,7 +99,7 @@ fn objection(
     }))
 }
 
-/// What a boundary holds counts wherever it holds it: an operator may run as that account.
+/// What a boundary holds counts in every scope where it holds it: an operator may run as that account.
 fn objection_to_boundary(
     cx: &Context<'_>,
     requester: &Identity,
@@ -112,8 +112,8 @@ fn objection_to_boundary(
     if may_impersonate(cx, &mine, &boundary.identity)? {
         return Ok(None);
     }
-    // What one binding gives to both is not looked up at all: anybody may bind all users of a cluster, as often as they like, in
-    // a namespace of their own. Both lists are in the order of the bindings.
+    // What a single binding gives to both is not looked up at all: anyone may bind all users of a cluster, any number
+    // of times, in a namespace of their own. Both lists are in the order of the bindings.
     let mut own = mine.held.iter().peekable();
     theirs.held.retain(|held| {
         while own.peek().is_some_and(|own| own.row < held.row) {
@@ -142,14 +142,14 @@ fn objection_to_boundary(
     }))
 }
 
-/// A boundary, without what everybody holds who can have a service account at all: nobody climbs by that.
+/// A boundary without what everyone holds who can have a service account at all: nobody gains anything from that.
 fn chosen(boundary: &Identity) -> Identity {
     let everybodys = |group: &&String| matches!(group.as_str(), "system:serviceaccounts" | "system:authenticated");
     let groups = boundary.groups().iter().filter(|group| !everybodys(group)).cloned().collect();
     Identity::user_in(boundary.user(), groups)
 }
 
-/// Whether somebody may act as an identity: as a service account, or as a user in its groups.
+/// Whether the holder may act as an identity: as a service account, or as a user in its groups.
 fn may_impersonate(cx: &Context<'_>, somebody: &Holder, identity: &Identity) -> Result<bool, Refusal> {
     let (scope, rules) = match identity.as_service_account() {
         Some((namespace, name)) => (
@@ -168,7 +168,7 @@ fn may_impersonate(cx: &Context<'_>, somebody: &Holder, identity: &Identity) -> 
     Authority { identity: &somebody.identity, grant: &grant }.holds(cx, &scope, &rules)
 }
 
-/// What an administrator types to let somebody choose.
+/// The command with which an administrator lets the requester choose this boundary.
 fn allow_impersonation(requester: &Identity, boundary: &Boundary) -> String {
     let ask = "Ask an administrator to make the change";
     let subject = match requester.as_service_account() {

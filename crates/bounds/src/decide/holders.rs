@@ -1,4 +1,4 @@
-//! What an identity holds: bindings that name it, and the roles they refer to.
+//! What an identity holds: the bindings that name it, and the roles they refer to.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -16,12 +16,12 @@ use crate::read::name::is_plain;
 use crate::read::object::object;
 use crate::read::order::ordered;
 
-/// Which bindings are looked at.
+/// Which bindings are examined.
 #[derive(Debug, Clone, Copy)]
 pub enum Reach<'s> {
     /// ClusterRoleBindings, and the RoleBindings of these namespaces.
     Namespaces(&'s BTreeSet<String>),
-    /// Every binding there is.
+    /// Every binding in the cluster.
     Everywhere,
 }
 
@@ -34,28 +34,28 @@ impl Reach<'_> {
     }
 }
 
-/// Somebody, and the roles that bindings give them.
+/// An identity, and the roles that bindings give it.
 #[derive(Debug)]
 pub struct Holder {
-    /// Who.
+    /// The identity that is looked for in the subjects of bindings.
     pub identity: Identity,
-    /// Which roles, in the order of the bindings.
+    /// The roles it holds, in the order of the bindings.
     pub held: Vec<Held>,
 }
 
-/// A role that an identity holds somewhere, shared by everybody whom the same binding names.
+/// A role that an identity holds in some scope, shared by all identities that the same binding names.
 pub type Held = Rc<HeldRole>;
 
-/// A role that is held somewhere.
+/// A role that is held in some scope.
 #[derive(Debug)]
 pub struct HeldRole {
-    /// Where.
+    /// The scope of the binding.
     pub scope: Scope,
-    /// Which role.
+    /// The role that the binding refers to.
     pub role: RoleKey,
-    /// By which binding.
+    /// The metadata of the binding that grants it.
     pub binding: BindingMeta<'static>,
-    /// The how manieth of all bindings that were looked at that is.
+    /// The position of that binding among all bindings examined.
     pub(crate) row: usize,
 }
 
@@ -80,19 +80,20 @@ impl HeldRole {
 }
 
 impl Holder {
-    /// Somebody who is not known to hold anything.
+    /// An identity that is not known to hold anything yet.
     #[must_use]
     pub fn new(identity: Identity) -> Self {
         Holder { identity, held: Vec::new() }
     }
 
-    /// The rules that it holds everywhere it was looked for.
+    /// The rules that it holds in every scope that was searched.
     pub fn grant(&self, lookups: &Lookups<'_>) -> Result<Grant, LookupError> {
         self.grant_in(lookups, &|_| true)
     }
 
-    /// The rules that it holds in the cluster and in these namespaces: no other roles are looked up. A role that does not exist,
-    /// or whose name nobody can look up safely, gives nothing: of what somebody is allowed, less is the stricter verdict.
+    /// The rules that it holds cluster-wide and in these namespaces: no other roles are looked up. A role that does not
+    /// exist, or whose name cannot be looked up safely, grants nothing: for what is allowed, less is the stricter
+    /// verdict.
     pub fn grant_in(&self, lookups: &Lookups<'_>, counts: &dyn Fn(&str) -> bool) -> Result<Grant, LookupError> {
         let mut roles = Vec::new();
         for held in &self.held {
@@ -110,14 +111,14 @@ impl Holder {
 object! {
     #[derive(Debug, Default)]
     struct BindingRow<'a> {
-        // Raw: of thousands of bindings only the few that match are looked at any closer.
+        // Raw: of thousands of bindings only the few that match are parsed further.
         metadata: Option<&'a RawValue> = "metadata",
         subjects: Vec<Subject<'a>> = "subjects",
         role_ref: RoleRef<'a> = "roleRef",
     }
 }
 
-/// Finds the roles that each of the holders holds within `reach`. Of those who were looked for everywhere it is known already:
+/// Finds the roles that each of the holders holds within `reach`. Results of a search through all bindings are reused:
 /// RoleBindings are by far the longest list, and an approval of many operators would read it again for each.
 pub fn find(lookups: &Lookups<'_>, holders: &mut [Holder], reach: Reach<'_>) -> Result<(), LookupError> {
     let mut unknown = Vec::new();
@@ -154,7 +155,7 @@ pub fn holder(lookups: &Lookups<'_>, identity: Identity, reach: Reach<'_>) -> Re
     Ok(holder)
 }
 
-/// Hands on every binding within `reach`, with the list's own word for whether it has a namespace.
+/// Passes on every binding within `reach`, together with which bindings of its list count.
 fn each_binding(
     lookups: &Lookups<'_>,
     reach: Reach<'_>,
@@ -167,7 +168,8 @@ fn each_binding(
         }
         Reach::Namespaces(namespaces) if namespaces.is_empty() => Ok(()),
         Reach::Namespaces(namespaces) => {
-            // One namespace is a small list of its own. Several would be a look-up each: then it is the one big list.
+            // A single namespace is a small list of its own. Several would take one look-up each, so the cluster-wide
+            // list is used.
             let alone = namespaces.iter().next().filter(|_| namespaces.len() == 1);
             let whole = alone.is_none() || lookups.knows_list(ROLE_BINDINGS, None);
             let namespace = alone.map(String::as_str).filter(|_| !whole);
@@ -179,11 +181,11 @@ fn each_binding(
 /// Which bindings of a list count.
 #[derive(Debug, Clone, Copy)]
 enum Within<'s> {
-    /// They are ClusterRoleBindings.
+    /// All of them: they are ClusterRoleBindings.
     Cluster,
     /// RoleBindings of any namespace.
     AnyNamespace,
-    /// RoleBindings of these.
+    /// RoleBindings of these namespaces.
     Namespaces(&'s BTreeSet<String>),
 }
 
@@ -203,11 +205,11 @@ fn read(
     failed.map_or(Ok(()), Err)
 }
 
-/// Those that are looked for, by what the subjects that name them are called: there may be thousands of both.
+/// The identities that are looked for, by the names that subjects use for them: there may be thousands of both.
 struct Sought<'h> {
     identities: Vec<&'h Identity>,
     names: Vec<&'h str>,
-    /// For each of the names, whom a subject of that name may mean.
+    /// For each name, the holders that a subject of that name may refer to.
     meant: Vec<Vec<usize>>,
 }
 
@@ -223,13 +225,13 @@ impl<'h> Sought<'h> {
         Sought { identities, names, meant }
     }
 
-    /// Whom a subject may mean.
+    /// The holders that a subject may refer to.
     fn meant_by(&self, subject: &Subject<'_>) -> &[usize] {
         let place = self.names.partition_point(|name| *name < subject.name.as_str());
         if self.names.get(place).is_some_and(|name| subject.name == *name) { &self.meant[place] } else { &[] }
     }
 
-    /// Adds the role of a binding to what is found of everybody whom it names.
+    /// Adds the role of a binding to the results of every holder that the binding names.
     fn select(
         &self,
         row: &BindingRow<'_>,
@@ -237,7 +239,7 @@ impl<'h> Sought<'h> {
         within: Within<'_>,
         found: &mut [Vec<Held>],
     ) -> Result<(), LookupError> {
-        // The metadata is read only when somebody could match at all.
+        // The metadata is parsed only if a holder could match at all.
         if row.subjects.iter().all(|subject| self.meant_by(subject).is_empty()) {
             return Ok(());
         }
@@ -246,7 +248,7 @@ impl<'h> Sought<'h> {
         let held = Rc::new(HeldRole { scope, role, binding: metadata.into_owned(), row: number });
         for subject in &row.subjects {
             for &one in self.meant_by(subject) {
-                // A binding may name somebody more than once.
+                // A binding may name the same holder more than once.
                 let is_new = found[one].last().is_none_or(|last| last.row != number);
                 if is_new && self.identities[one].named_by(subject, held.scope.namespace()) {
                     found[one].push(Rc::clone(&held));
@@ -257,14 +259,14 @@ impl<'h> Sought<'h> {
     }
 }
 
-/// What a subject may be called that names somebody.
+/// The names that a subject may use for this identity.
 fn names_of(identity: &Identity) -> impl Iterator<Item = &str> {
     let account = identity.as_service_account().map(|(_, name)| name);
     identity.groups().iter().map(String::as_str).chain([identity.user()]).chain(account)
 }
 
 impl<'a> BindingRow<'a> {
-    /// The metadata, and where the binding holds; nothing if that does not count.
+    /// The metadata, and the scope of the binding; `None` if that scope does not count.
     fn place(&self, within: Within<'_>) -> Result<Option<(BindingMeta<'a>, Scope)>, LookupError> {
         let metadata: BindingMeta<'a> =
             parse(self.metadata.map_or("{}", RawValue::get).as_bytes(), &"metadata of a binding")?;
@@ -291,24 +293,24 @@ impl Bound {
         Bound { accounts: subject.accounts(scope.namespace()).into_owned(), scope: scope.clone() }
     }
 
-    /// Where the binding holds.
+    /// The scope of the binding.
     #[must_use]
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
 }
 
-/// The namespaces whose accounts are bound: of both there may be thousands.
+/// The namespaces whose accounts are bound: there may be thousands of namespaces and of accounts.
 #[derive(Debug, Default)]
 pub struct Reached {
-    /// Those of which one account is named, or all at once.
+    /// Namespaces of which one account is named, or all at once through their group.
     named: BTreeSet<String>,
-    /// Whether all accounts there are are named.
+    /// Whether all accounts of the cluster are named.
     all: bool,
 }
 
 impl Reached {
-    /// The namespaces of these.
+    /// Collects the namespaces that these subjects name.
     #[must_use]
     pub fn of(bound: &[Bound]) -> Self {
         let mut reached = Reached::default();
@@ -320,13 +322,13 @@ impl Reached {
         reached
     }
 
-    /// Whether an account of this namespace is named, or all of them are.
+    /// Whether an account of this namespace is named, or all of them through their group.
     #[must_use]
     pub fn names(&self, namespace: &str) -> bool {
         self.named.contains(namespace)
     }
 
-    /// Whether any account of this namespace is reached, in whichever way.
+    /// Whether any account of this namespace is reached in any way.
     #[must_use]
     pub fn reaches(&self, namespace: &str) -> bool {
         self.all || self.names(namespace)
@@ -338,12 +340,12 @@ impl Reached {
 pub struct ReachedIn<'b> {
     /// Those that are named one by one.
     pub named: BTreeSet<&'b str>,
-    /// Whether all of them are.
+    /// Whether all accounts of the namespace are bound.
     pub all: bool,
 }
 
 impl<'b> ReachedIn<'b> {
-    /// Those of this namespace that any of these is.
+    /// The accounts of this namespace among the ones these subjects name.
     #[must_use]
     pub fn new(namespace: &str, bound: &'b [Bound]) -> Self {
         let mut reached = ReachedIn { named: BTreeSet::new(), all: false };
@@ -358,14 +360,14 @@ impl<'b> ReachedIn<'b> {
         reached
     }
 
-    /// Whether this account is reached, in whichever way.
+    /// Whether this account is reached in any way.
     #[must_use]
     pub fn reaches(&self, account: &str) -> bool {
         self.all || self.named.contains(account)
     }
 }
 
-/// Everybody who is bound to a role, within `reach`, with the role: those that `wanted` says.
+/// The accounts bound to any role within `reach`, each with its role, as far as `wanted` accepts them.
 pub fn bound(
     lookups: &Lookups<'_>,
     reach: Reach<'_>,
@@ -384,7 +386,7 @@ pub fn bound(
     Ok(found)
 }
 
-/// Whether a namespace has a RoleBinding of this name that gives the same to the same.
+/// Whether a namespace has a RoleBinding of this name with the same role and the same subjects.
 pub fn is_there(
     lookups: &Lookups<'_>,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! The operators that are in a namespace already.
+//! The operators that already exist in a namespace.
 
 use serde_json::value::RawValue;
 
@@ -7,30 +7,29 @@ use crate::decide::lookups::{Lookups, each_item, parse};
 use crate::olm::csv::ClusterServiceVersion;
 use crate::olm::meta::MetaOnly;
 
-/// An operator that is there already.
+/// An operator that is already installed.
 #[derive(Debug)]
 pub(crate) struct Installed {
     /// The name of its ClusterServiceVersion.
     pub name: String,
-    /// The ClusterServiceVersion, as it came.
+    /// Its ClusterServiceVersion, unparsed.
     json: Box<str>,
 }
 
 impl Installed {
-    /// Its ClusterServiceVersion.
     pub(crate) fn csv(&self) -> Result<ClusterServiceVersion<'_>, LookupError> {
         parse(self.json.as_bytes(), &"ClusterServiceVersion")
     }
 }
 
-/// The operators of a namespace, copies aside, by name.
+/// The operators of a namespace by name, not counting copies.
 pub(crate) fn installed(lookups: &Lookups<'_>, namespace: &str) -> Result<Vec<Installed>, LookupError> {
     let answer = lookups.list(CLUSTER_SERVICE_VERSIONS, None)?;
     let list = List { resource: CLUSTER_SERVICE_VERSIONS, namespace: None };
     let mut found: Vec<Installed> = Vec::new();
     let mut failed = None;
     each_item(&answer, &list, &mut |raw: &RawValue| {
-        // Most of the list are other namespaces' and copies: only the metadata of those is read.
+        // Most entries belong to other namespaces or are copies: only their metadata is parsed.
         let metadata = match parse::<MetaOnly<'_>>(raw.get().as_bytes(), &list) {
             Ok(bare) => bare.metadata,
             Err(error) => {

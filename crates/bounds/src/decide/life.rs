@@ -1,5 +1,5 @@
-//! The life of `ClusterExtension.spec.serviceAccount`: what this cluster's OLM makes of it, by the settings, or by the definition
-//! that the cluster serves.
+//! The life cycle of `ClusterExtension.spec.serviceAccount`: how this cluster's OLM treats it, according to the
+//! settings or to the CustomResourceDefinition that the cluster serves.
 
 use crate::cluster::EXTENSION_DEFINITION;
 use crate::decide::context::Context;
@@ -7,29 +7,29 @@ use crate::decide::verdict::Refusal;
 use crate::olm::definition::{self, Field};
 use crate::settings::Phase;
 
-/// What is known of the field.
+/// What is known about the field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Life {
-    /// What OLM makes of it.
+    /// How OLM treats it.
     pub(crate) phase: Phase,
     source: Source,
 }
 
-/// Where that is known from.
+/// Where that information comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// An administrator says so.
+    /// The administrator set the phase.
     Settings,
-    /// It is what the release has shipped that an administrator names.
+    /// The administrator named a release of OLM, and this is what it shipped with.
     Release,
-    /// The cluster's own definition.
+    /// The cluster's own CustomResourceDefinition.
     Definition(Field),
-    /// There is no definition: a dump without it.
+    /// There is no definition, as in a dump that does not include it.
     Nothing,
 }
 
 impl Life {
-    /// What the settings say, else what the definition says of this version.
+    /// What the settings say, otherwise what the definition says for this version.
     pub(crate) fn of(cx: &Context<'_>, version: &str) -> Result<Self, Refusal> {
         if let Some(phase) = cx.settings.phase() {
             let is_named = cx.settings.cluster_extensions.phase.is_some();
@@ -44,7 +44,8 @@ impl Life {
         Ok(Life { phase, source })
     }
 
-    /// Whether OLM may act as the account that an extension names. A table of releases may be wrong about this cluster.
+    /// Whether OLM may act as the account that an extension names. The table of releases may be wrong about this
+    /// cluster, so the definition is consulted as well.
     pub(crate) fn may_be_used(self, cx: &Context<'_>, version: &str) -> Result<bool, Refusal> {
         let field = match self.source {
             _ if matches!(self.phase, Phase::Required | Phase::Optional) => return Ok(true),
@@ -56,19 +57,19 @@ impl Life {
         Ok(!matches!(field, Some(Field::Absent | Field::Optional { is_ignored: true })))
     }
 
-    /// Whether OLM itself says of the field that it is ignored: its 1.11 brings a policy that warns.
+    /// Whether OLM itself tells users that the field is ignored: OLM 1.11 ships a policy that warns.
     pub(crate) fn is_said_by_olm(self) -> bool {
         self.source == Source::Definition(Field::Optional { is_ignored: true })
     }
 
-    /// Whether the field may be taken out: not where OLM may go by it.
+    /// Whether the field may be removed from the object: not where OLM may still use it.
     pub(crate) fn may_be_stripped(self) -> bool {
         matches!(self.phase, Phase::Deprecated | Phase::Removed)
             && self.source != Source::Definition(Field::Optional { is_ignored: false })
     }
 }
 
-/// What the cluster's own definition says of the field; nothing if there is none.
+/// What the cluster's own definition says about the field; `None` if there is no definition.
 fn field(cx: &Context<'_>, version: &str) -> Result<Option<Field>, Refusal> {
     let answer = cx.lookups.get(EXTENSION_DEFINITION, None, definition::EXTENSIONS).map_err(|error| {
         error.because(

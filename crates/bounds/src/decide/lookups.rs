@@ -1,4 +1,4 @@
-//! The look-ups of one verdict: counted, and each made once.
+//! The look-ups of one verdict: counted, and each made only once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,8 +20,8 @@ use crate::read::name::{is_no_name, is_object_name, is_plain};
 use crate::read::object::object;
 use crate::read::text::Text;
 
-/// What is known already. A verdict makes a few dozen look-ups at most: a list is searched as fast as a tree, and is a
-/// tenth of its code.
+/// What is already known. A verdict makes a few dozen look-ups at most: searching a list is as fast as a tree, with a
+/// tenth of the code.
 struct Known<K, V>(RefCell<Vec<(K, V)>>);
 
 impl<K: PartialEq, V: Clone> Known<K, V> {
@@ -42,8 +42,8 @@ impl<K: PartialEq, V: Clone> Known<K, V> {
     }
 }
 
-/// The cluster as one verdict sees it. What was asked once is not asked again, so that a verdict is consistent in itself
-/// and the number of look-ups does not grow with the number of rules.
+/// The cluster as one verdict sees it. Nothing is asked twice, so a verdict is consistent in itself and the number of
+/// look-ups does not grow with the number of rules.
 pub struct Lookups<'c> {
     cluster: &'c dyn Cluster,
     made: Cell<usize>,
@@ -51,7 +51,8 @@ pub struct Lookups<'c> {
     roles: Known<RoleKey, Option<Role>>,
     role_bytes: Cell<usize>,
     accounts: Known<(String, String), bool>,
-    /// What somebody holds anywhere. Of those there may be thousands: an operator may run as so many accounts.
+    /// What an identity holds in the whole cluster. A map, because there may be thousands: an operator may run as that
+    /// many accounts.
     held: RefCell<BTreeMap<Identity, Vec<Held>>>,
 }
 
@@ -61,13 +62,13 @@ impl fmt::Debug for Lookups<'_> {
     }
 }
 
-/// The longest answer that is read: a list, with twenty thousand bindings it is fifteen MB. Metadata always comes along, and
-/// annotations of a quarter of a MB each would be more than the module has memory for.
+/// The longest answer that is read. A list of twenty thousand bindings is 15 MB; metadata is always included, and
+/// annotations of a quarter of a MB each would exceed the memory of the module.
 pub const MAX_ANSWER: usize = 32 * 1024 * 1024;
-/// As many roles as are looked up for one verdict: they are asked for one by one, and the policy server does not wait for
-/// ever. (Real identities hold a few dozen; a group with many targets holds a few in each.)
+/// The maximum number of roles looked up for one verdict: they are requested one by one, and the policy server does not
+/// wait forever. (Real identities hold a few dozen; a group with many targets holds a few in each.)
 const MAX_ROLES: usize = 1_000;
-/// As long as all of them may be together.
+/// The maximum total size of these roles.
 const MAX_ROLE_BYTES: usize = 2 * 1024 * 1024;
 
 /// What is kept of a role.
@@ -86,16 +87,16 @@ object! {
 }
 
 object! {
-    /// Which other ClusterRoles a ClusterRole takes in.
+    /// The other ClusterRoles that are aggregated into a ClusterRole.
     #[derive(Debug, Default)]
     pub struct AggregationRule<'a> {
-        /// Those that any of these selects.
+        /// A ClusterRole is included if any of these selects it.
         pub selectors: Vec<Selector<'a>> = "clusterRoleSelectors",
     }
 }
 
 impl<'c> Lookups<'c> {
-    /// Nothing is known yet.
+    /// Starts without any known answers.
     pub fn new(cluster: &'c dyn Cluster) -> Self {
         Lookups {
             cluster,
@@ -108,7 +109,7 @@ impl<'c> Lookups<'c> {
         }
     }
 
-    /// How many look-ups were made.
+    /// The number of look-ups made so far.
     #[must_use]
     pub fn made(&self) -> usize {
         self.made.get()
@@ -134,13 +135,13 @@ impl<'c> Lookups<'c> {
         Ok(answer)
     }
 
-    /// Whether a list was looked up already.
+    /// Whether this list has already been looked up.
     #[must_use]
     pub fn knows_list(&self, resource: Resource, namespace: Option<&str>) -> bool {
         self.lists.get(&(resource.kind, namespace.map(str::to_owned))).is_some()
     }
 
-    /// The JSON of an object that is needed once.
+    /// The JSON of an object that is needed only once, so the answer is not kept.
     pub fn get(&self, resource: Resource, namespace: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, LookupError> {
         let get = Get { resource, namespace, name };
         if is_no_name(name) || namespace.is_some_and(is_no_name) {
@@ -151,7 +152,7 @@ impl<'c> Lookups<'c> {
         }
         self.count();
         let Some(answer) = self.cluster.get(&get)? else { return Ok(None) };
-        // Whatever was asked on the way, the answer must be about the object that was asked for.
+        // Whatever was requested along the way, the answer must be about the object that was asked for.
         let found: MetaOnly<'_> = parse(&answer, &get)?;
         if found.metadata.name != *name {
             return Err(failed(&get, "the answer is about another object"));
@@ -173,19 +174,19 @@ impl<'c> Lookups<'c> {
         Ok(exists)
     }
 
-    /// The rules of a role; none if it does not exist. Aggregated ClusterRoles are what their `rules` say: the API
-    /// server's controller fills them in.
+    /// The rules of a role; `None` if it does not exist. For aggregated ClusterRoles `rules` is used as it is: the
+    /// aggregation controller of Kubernetes fills it in.
     pub fn role(&self, key: &RoleKey) -> Result<Option<Rules>, LookupError> {
         Ok(self.whole_role(key)?.map(|role| role.rules))
     }
 
-    /// Whether a ClusterRole takes in others that are labelled like this.
+    /// Whether ClusterRoles with these labels are aggregated into a ClusterRole.
     pub fn takes_in(&self, key: &RoleKey, labels: &BTreeMap<Text<'_>, Text<'_>>) -> Result<bool, LookupError> {
         let role = self.whole_role(key)?;
         Ok(role.is_some_and(|role| role.takes_in.iter().any(|selector| selector.selects(labels))))
     }
 
-    /// Whether a role grows with others: it takes them in.
+    /// Whether a role grows with others because they are aggregated into it.
     pub fn is_aggregated(&self, key: &RoleKey) -> Result<bool, LookupError> {
         if key.namespace.is_some() || !is_plain(&key.name) {
             return Ok(false);
@@ -211,7 +212,7 @@ impl<'c> Lookups<'c> {
             None => None,
             Some(answer) => {
                 let row: RoleRow<'_> = parse(&answer, &get)?;
-                // Of a role only the rules are kept, however long its metadata is.
+                // Only the rules of a role are kept, however long its metadata is.
                 let rules = row.rules.map_or("[]", RawValue::get);
                 self.role_bytes.set(self.role_bytes.get() + rules.len());
                 if self.role_bytes.get() > MAX_ROLE_BYTES {
@@ -229,12 +230,12 @@ impl<'c> Lookups<'c> {
         Ok(role)
     }
 
-    /// What somebody holds anywhere, if that was looked for already.
+    /// What an identity holds in the whole cluster, if that has already been searched.
     pub(crate) fn held(&self, identity: &Identity) -> Option<Vec<Held>> {
         self.held.borrow().get(identity).cloned()
     }
 
-    /// Keeps what somebody was found to hold anywhere.
+    /// Keeps what an identity was found to hold in the whole cluster.
     pub(crate) fn remember(&self, identity: &Identity, held: &[Held]) {
         self.held.borrow_mut().insert(identity.clone(), held.to_vec());
     }
@@ -246,7 +247,7 @@ impl<'c> Lookups<'c> {
     }
 }
 
-/// An answer that would not fit into the module's memory.
+/// An answer that would not fit into the memory of the module.
 #[must_use]
 pub fn answer_too_long(lookup: &dyn fmt::Display, bytes: usize) -> LookupError {
     let reason = format!(
@@ -260,17 +261,17 @@ fn failed(lookup: &dyn fmt::Display, reason: &str) -> LookupError {
     LookupError::new(lookup, reason)
 }
 
-/// Reads the answer to a look-up.
+/// Parses the answer to a look-up.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(answer: &'a [u8], lookup: &dyn fmt::Display) -> Result<T, LookupError> {
     serde_json::from_str(utf8(answer, lookup)?).map_err(|error| unreadable(lookup, &error))
 }
 
-/// Everything is read as text: one kind of reader is half the code in the wasm.
+/// Everything is parsed from text: a single kind of reader is half the code in the wasm.
 fn utf8<'a>(answer: &'a [u8], lookup: &dyn fmt::Display) -> Result<&'a str, LookupError> {
     std::str::from_utf8(answer).map_err(|error| unreadable(lookup, &error))
 }
 
-/// Hands the items of a list to `item`, one by one.
+/// Passes the items of a list to `item`, one by one.
 pub(crate) fn each_item<'a, T: Deserialize<'a>>(
     answer: &'a [u8],
     lookup: &dyn fmt::Display,
@@ -284,7 +285,7 @@ fn unreadable(lookup: &dyn fmt::Display, error: &dyn fmt::Display) -> LookupErro
     LookupError::new(lookup, format!("the answer cannot be read: {error}"))
 }
 
-/// Calls through `dyn`, so that there is one reader for each kind of item and not for each place that reads it.
+/// Calls through `dyn`, so that there is one reader per kind of item instead of one per caller.
 struct ListVisitor<'f, T>(&'f mut dyn FnMut(T));
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<'_, T> {
@@ -304,7 +305,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<'_, T> {
                 map.next_value::<IgnoredAny>()?;
             }
         }
-        // An answer without items is no list: taking it for an empty one would admit what nobody looked at.
+        // An answer without items is not a list: treating it as empty would admit what was never examined.
         if found { Ok(()) } else { Err(serde::de::Error::missing_field("items")) }
     }
 }

@@ -1,18 +1,19 @@
-//! What people are told: refusals of at most 8 KiB, warnings of one line. What does not fit is counted, never cut.
+//! What people are shown: refusals of at most 8 KiB, warnings of one line. What does not fit is counted, never silently
+//! dropped.
 
 use crate::decide::excess::Excess;
 
-/// The longest refusal.
+/// The longest refusal, in bytes.
 pub const MAX_MESSAGE: usize = 8 * 1024;
-/// The longest fact in the audit log.
+/// The longest fact in the audit log, in bytes.
 pub const MAX_FACT: usize = MAX_MESSAGE / 2;
 /// The longest warning, in characters.
 pub const MAX_WARNING: usize = 256;
-/// The API server hands on about 4 KiB of warnings: what comes after that is lost anyway.
+/// The API server passes on about 4 KiB of warnings: anything beyond that is lost anyway.
 const MAX_WARNINGS: usize = 14;
 
-/// The text of somebody else, as it can be shown on one line of a terminal: what would move the cursor, change colours or
-/// turn the direction of writing is escaped. Names of roles and users may have anything in them.
+/// Text from an untrusted source in a form that is safe on one line of a terminal: characters that move the cursor,
+/// change colours or reverse the direction of writing are escaped. Names of roles and users may contain anything.
 #[must_use]
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
@@ -29,16 +30,16 @@ pub fn clean(text: &str) -> String {
     clean
 }
 
-/// Lists an excess under a heading, ends with what to do next, line by line, and stays within the limit.
+/// Lists an excess under a heading, ends with what to do next, one step per line, and stays within the limit.
 #[must_use]
 pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &[&str]) -> String {
     let mut text = format!("{}:\n", clean(heading));
     let mut advice = next.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n");
     clip(&mut advice, MAX_MESSAGE / 4);
-    // What to do next comes first when there is not room for everything.
+    // When there is not enough room for everything, what to do next takes precedence.
     let mut tail = noted(notes, MAX_MESSAGE / 2 - advice.len());
     tail.push_str(&advice);
-    // Room for the line that counts the rest.
+    // Leaves room for the line that counts the rest.
     let budget = MAX_MESSAGE.saturating_sub(tail.len() + 80);
     let heading_length = clip(&mut text, budget / 2);
     let mut left_out = 0;
@@ -46,11 +47,11 @@ pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &[&str
         let mut block = format!("  {}\n", clean(&scope.to_string()));
         for (number, rule) in rules.iter().enumerate() {
             let line = format!("    {rule}\n");
-            // What follows is only counted: there may be tens of thousands.
+            // From here on rules are only counted: there may be tens of thousands.
             if left_out > 0 || text.len() + block.len() + line.len() > budget {
                 let shown = usize::from(text.len() == heading_length);
                 if shown == 1 {
-                    // A single rule may be longer than everything: then its beginning says what it is about.
+                    // A single rule may exceed the whole budget: then its beginning shows what it is about.
                     block.push_str(&line);
                     clip(&mut block, budget.saturating_sub(text.len()));
                     text.push_str(&block);
@@ -70,7 +71,7 @@ pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &[&str
     text
 }
 
-/// The notes, a line each, as many as there is room for; the rest is counted.
+/// The notes, one per line, as far as there is room; the rest is counted.
 fn noted(notes: &[String], room: usize) -> String {
     let mut text = String::new();
     for (number, note) in notes.iter().enumerate() {
@@ -84,8 +85,8 @@ fn noted(notes: &[String], room: usize) -> String {
     text
 }
 
-/// A name in a command that somebody may copy: in quotes where a shell would take a part of it for something else. Names of
-/// accounts and namespaces in a spec are whatever a tenant wrote there.
+/// A name in a command that may be copied: quoted where a shell would interpret part of it. Names of accounts and
+/// namespaces in a spec are whatever a tenant wrote there.
 #[must_use]
 pub fn shell(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._/:,".contains(c);
@@ -112,7 +113,7 @@ pub fn join(mut parts: Vec<String>) -> String {
     text
 }
 
-/// The lines of an excess, each for a warning of its own. What no client would be shown any more is counted.
+/// The lines of an excess, each for a warning of its own. Lines that no client would be shown are only counted.
 #[must_use]
 pub fn lines(excess: &Excess<'_>) -> Vec<String> {
     const SHOWN: usize = 100;
@@ -125,7 +126,7 @@ pub fn lines(excess: &Excess<'_>) -> Vec<String> {
     lines
 }
 
-/// Cuts a text to a size, saying how much is missing. Returns its size.
+/// Truncates a text to a size, stating how much is missing. Returns its size.
 pub(crate) fn clip(text: &mut String, size: usize) -> usize {
     if text.len() > size {
         let mut end = size.saturating_sub(32);
@@ -139,7 +140,7 @@ pub(crate) fn clip(text: &mut String, size: usize) -> usize {
     text.len()
 }
 
-/// Breaks a text into warnings: one line each, none longer than [`MAX_WARNING`] characters.
+/// Splits a text into warnings: one line each, none longer than [`MAX_WARNING`] characters.
 #[must_use]
 pub fn warnings(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
@@ -164,7 +165,7 @@ pub fn warnings(text: &str) -> Vec<String> {
     lines
 }
 
-/// A word that is too long for a line of its own, in pieces.
+/// The pieces of a word that is too long for one line.
 fn pieces(word: &str) -> impl Iterator<Item = &str> {
     let mut rest = word;
     std::iter::from_fn(move || {
@@ -178,7 +179,7 @@ fn pieces(word: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Keeps as many warnings as the client will see, and counts the rest.
+/// Keeps the number of warnings that the client will see, and counts the rest.
 #[must_use]
 pub fn limit(mut warnings: Vec<String>) -> Vec<String> {
     if warnings.len() > MAX_WARNINGS {
@@ -189,7 +190,7 @@ pub fn limit(mut warnings: Vec<String>) -> Vec<String> {
     warnings
 }
 
-/// A list of names for a sentence: all of them, or the first and a count.
+/// A list of names for a sentence: all of them, or the first ones and a count.
 #[must_use]
 pub fn names<S: AsRef<str>>(names: &[S]) -> String {
     const SHOWN: usize = 10;

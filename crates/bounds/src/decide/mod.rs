@@ -1,4 +1,4 @@
-//! From an object to a verdict: what bounds it, what it asks for, what is missing, and what everybody is told.
+//! From an object to a verdict: what bounds it, what it requests, what is missing, and what is reported.
 
 pub(crate) mod authority;
 pub mod borrowed;

@@ -1,4 +1,4 @@
-//! What OLM v0 needs of an account to install something.
+//! The rights that OLM v0 needs in an account to install something.
 
 use crate::decide::demand::{Demand, DemandedRules};
 use crate::olm::csv::ClusterServiceVersion;
@@ -11,12 +11,12 @@ use crate::rbac::scope::Scope;
 const WRITE: &[&str] = &["get", "create", "update", "patch"];
 const RUN: &[&str] = &["list", "watch", "get", "create", "update", "patch", "delete"];
 const OPERATORS: &str = "operators.coreos.com";
-/// What OLM does to an object that is there already, if it has a type for it.
+/// What OLM does to an existing object of a kind that it has a Go type for.
 const REPEAT: &[&str] = &["get", "patch"];
-/// The same for a kind that it has no type for, and for Deployments.
+/// The same for a kind without a Go type, and for Deployments.
 const REPLACE: &[&str] = &["get", "update"];
 
-/// In the namespace of the OperatorGroup, for any operator.
+/// What any operator needs in the namespace of the OperatorGroup.
 #[must_use]
 pub(crate) fn in_namespace() -> [Rule<'static>; 5] {
     [
@@ -29,7 +29,7 @@ pub(crate) fn in_namespace() -> [Rule<'static>; 5] {
 }
 
 /// What OLM writes with the account of the group while it carries out the steps for one operator, and for its
-/// ClusterServiceVersions afterwards. Nothing here is more than what `derive` prints.
+/// ClusterServiceVersions afterwards. Nothing here exceeds what `derive` prints.
 #[must_use]
 pub fn of_install(
     steps: &[Step<'_>],
@@ -47,7 +47,7 @@ pub fn of_install(
     writes.into_demands()
 }
 
-/// Writes of objects, gathered.
+/// The collected writes of objects.
 struct Writes {
     own: Scope,
     rules: Vec<(Scope, Rule<'static>)>,
@@ -65,7 +65,7 @@ impl Writes {
             "ClusterServiceVersion" | "Subscription" => {
                 self.write(&scope, OPERATORS, &plural(&resource.kind), &resource.name, &[]);
             }
-            // OLM's word for a Secret that comes with a bundle.
+            // OLM's kind for a Secret that comes with a bundle.
             "BundleSecret" => self.write(&scope, "", "secrets", &resource.name, REPEAT),
             "ConfigMap" | "Secret" | "Service" | "ServiceAccount" | "Role" | "RoleBinding" | "ClusterRole"
             | "ClusterRoleBinding" => self.write(&scope, group, &plural(&resource.kind), &resource.name, REPEAT),
@@ -73,7 +73,7 @@ impl Writes {
         }
     }
 
-    /// The Deployments, and what stands behind webhooks and API services.
+    /// The Deployments, and the objects behind webhooks and API services.
     fn operator(&mut self, csv: &ClusterServiceVersion<'_>) {
         let own = self.own.clone();
         for deployment in &csv.strategy().deployments {
@@ -93,7 +93,7 @@ impl Writes {
         }
     }
 
-    /// Creating an object, and doing these things to it by its name afterwards.
+    /// Creating an object, and using these verbs on it by name afterwards.
     fn write(&mut self, scope: &Scope, group: &str, resource: &str, name: &str, afterwards: &[&str]) {
         self.rules.push((scope.clone(), Rule::on(&[group], &[resource], &["create"]).into_owned()));
         if !afterwards.is_empty() {

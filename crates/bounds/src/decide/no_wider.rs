@@ -1,5 +1,5 @@
-//! Whether an upgrade asks for more than the installed version holds: by what that declares and implies, and not by what
-//! somebody has bound its accounts to.
+//! Whether an upgrade requests more than the installed version holds. That is measured by what the installed version
+//! declares and implies, not by what its accounts happen to be bound to.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ use crate::read::order::ordered;
 use crate::read::text::Text;
 use crate::settings::Escalation;
 
-/// What OLM makes out of any ClusterServiceVersion; what is in it is weighed.
+/// Kinds that any operator brings. They never count as new; their content is judged instead.
 const OF_ANY_OPERATOR: &[&str] = &[
     "ClusterRole",
     "ClusterRoleBinding",
@@ -40,20 +40,20 @@ const OF_ANY_OPERATOR: &[&str] = &[
 /// A plan, and everything that it brings.
 #[derive(Debug, Clone, Copy)]
 pub struct Bringing<'p> {
-    /// The plan in words.
+    /// The plan as shown to a person.
     pub what: &'p str,
-    /// Its steps.
+    /// The steps of the plan.
     pub steps: &'p [Step<'p>],
-    /// What is in them.
+    /// The objects in these steps.
     pub brought: &'p Brought,
 }
 
-/// An upgrade, as a Subscription says it.
+/// An upgrade, according to a Subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upgrade {
     /// The installed ClusterServiceVersion; empty for a first install.
     pub from: String,
-    /// The one that replaces it.
+    /// The ClusterServiceVersion that replaces it.
     pub to: String,
 }
 
@@ -108,8 +108,8 @@ object! {
     }
 }
 
-/// Refuses a plan that brings anything new: an operator that is not an upgrade, rights that the installed version does not
-/// hold, kinds that it did not bring. `before` are the plans that installed it, where they are still there.
+/// Refuses a plan that brings anything new: an operator that is not an upgrade, rights that the installed version does
+/// not hold, or kinds that it did not bring. `before` are the plans that installed it, where they still exist.
 pub fn no_wider(
     cx: &Context<'_>,
     namespace: &str,
@@ -159,7 +159,7 @@ fn first_install(what: &str, operator: &str, namespace: &str) -> String {
     message::clean(&text)
 }
 
-/// What a person types who wants it all the same.
+/// The command for a person who wants to approve it nevertheless.
 fn by_hand(what: &str) -> String {
     let (namespace, name) = what.rsplit(' ').next().and_then(|place| place.split_once('/')).unwrap_or(("", what));
     format!(
@@ -170,7 +170,7 @@ fn by_hand(what: &str) -> String {
     )
 }
 
-/// The version that is installed, and all that is known of it.
+/// The installed version, and everything known about it.
 struct Installed<'i> {
     csv: &'i ClusterServiceVersion<'i>,
     serving: Serving<'i>,
@@ -179,7 +179,7 @@ struct Installed<'i> {
 }
 
 impl Installed<'_> {
-    /// What an operator of the plan asks for that this does not hold, in words.
+    /// What an operator of the plan requests beyond what this version holds, as shown to a person.
     fn exceeded_by(
         &self,
         cx: &Context<'_>,
@@ -233,7 +233,7 @@ impl Installed<'_> {
         Ok(Grant::new(roles))
     }
 
-    /// What the accounts hold that only the new version runs as.
+    /// What is held by accounts that only the new version runs as.
     fn borrowed(
         &self,
         cx: &Context<'_>,

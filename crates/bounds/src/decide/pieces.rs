@@ -12,30 +12,30 @@ use crate::read::go;
 use crate::read::json::{self, Unreadable};
 use crate::read::text::Text;
 
-/// As many unpacked bundles as one approval looks into.
+/// The maximum number of unpacked bundles read for one approval.
 const MAX_BUNDLES: usize = 16;
 
 /// One object that a plan brings.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// The ClusterServiceVersion it comes for.
+    /// The ClusterServiceVersion it belongs to.
     pub operator: String,
-    /// The kind: the step's, for OLM reads the manifest as that.
+    /// The kind given in the step, because OLM reads the manifest as that kind.
     pub kind: String,
-    /// Where it stands, in words.
+    /// Where it was found, as shown to a person.
     place: String,
     json: Result<String, Unreadable>,
-    /// What OLM puts into `spec.replaces` of a ClusterServiceVersion that it unpacked.
+    /// What OLM sets as `spec.replaces` in a ClusterServiceVersion that it unpacked.
     replaces: Option<String>,
 }
 
 impl Piece {
-    /// The object, as RBAC.
+    /// Parses the object as RBAC.
     pub(crate) fn read(&self, plan: &str) -> Result<Manifest<'_>, Refusal> {
         self.read_as(plan)
     }
 
-    /// The object, as a ClusterServiceVersion.
+    /// Parses the object as a ClusterServiceVersion.
     pub(crate) fn read_csv(&self, plan: &str) -> Result<ClusterServiceVersion<'_>, Refusal> {
         let mut csv: ClusterServiceVersion<'_> = self.read_as(plan)?;
         if let Some(replaces) = &self.replaces {
@@ -50,22 +50,22 @@ impl Piece {
     }
 }
 
-/// The judged objects of a plan.
+/// The objects of a plan that are judged.
 #[derive(Debug, Default)]
 pub struct Brought {
     pub(crate) pieces: Vec<Piece>,
-    /// What could not be read, and why, a sentence each without its full stop.
+    /// What could not be read, and why: one sentence each, without its full stop.
     pub unread: Vec<String>,
 }
 
 impl Brought {
-    /// Every object, as RBAC, in the same order.
+    /// Parses every object as RBAC, in the same order.
     pub(crate) fn read(&self, plan: &str) -> Result<Vec<Manifest<'_>>, Refusal> {
         self.pieces.iter().map(|piece| piece.read(plan)).collect()
     }
 }
 
-/// What the steps of a plan bring. `plan` is the plan in words.
+/// What the steps of a plan bring. `plan` is the plan as shown to a person.
 #[must_use]
 pub fn brought(cx: &Context<'_>, plan: &str, steps: &[Step<'_>]) -> Brought {
     let mut brought = Brought::default();
@@ -84,7 +84,8 @@ pub fn brought(cx: &Context<'_>, plan: &str, steps: &[Step<'_>]) -> Brought {
                 json: go::as_go_reads(&resource.manifest, "manifest"),
                 replaces: None,
             }),
-            // Roles that OLM makes from a CSV refer to its bundle too: once read, the CSV has been judged whole.
+            // Roles that OLM creates from a CSV refer to its bundle too: once that is read, the CSV has been judged as
+            // a whole.
             Some(bundle) if bundles.contains(&bundle) => {}
             Some(bundle) => {
                 unpacked(cx, plan, step, &bundle, bundles.len(), &mut budget, &mut brought);
@@ -95,12 +96,12 @@ pub fn brought(cx: &Context<'_>, plan: &str, steps: &[Step<'_>]) -> Brought {
     brought
 }
 
-/// By the kind alone: OLM does not look at the API group either.
+/// By the kind alone: OLM does not check the API group either.
 fn is_judged(kind: &str) -> bool {
     matches!(kind, "ClusterServiceVersion" | "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding")
 }
 
-/// The judged manifests of an unpacked bundle.
+/// The manifests of an unpacked bundle that are judged.
 fn unpacked(
     cx: &Context<'_>,
     plan: &str,

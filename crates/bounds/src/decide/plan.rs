@@ -1,4 +1,4 @@
-//! What an InstallPlan brings, judged as a whole: what all of it together asks for, operator by operator.
+//! An InstallPlan judged as a whole: everything it requests, operator by operator.
 
 use crate::decide::borrowed::{self, Operator};
 use crate::decide::boundary::{self, Boundary, Bounds};
@@ -20,14 +20,14 @@ use crate::rbac::rule::Rule;
 use crate::rbac::scope::Scope;
 use crate::rbac::subject::Identity;
 
-/// As many operators as one approval is judged for: each is weighed by itself.
+/// The maximum number of operators judged in one approval: each is evaluated separately.
 const MAX_OPERATORS: usize = 32;
 
-/// What is demanded besides, for one operator and its ClusterServiceVersions.
+/// Additional demands for one operator and its ClusterServiceVersions.
 pub type Besides<'x> = dyn Fn(&str, &[ClusterServiceVersion<'_>]) -> Vec<Demand<'static>> + 'x;
 
-/// Refuses a plan that brings more than the boundaries of its operators allow. `what` is the plan in words; `admitted` is the
-/// verdict on one that brings nothing to judge.
+/// Refuses a plan that brings more than the boundaries of its operators allow. `what` is the plan as shown to a person;
+/// `admitted` is the verdict on a plan that brings nothing to judge.
 pub fn within_bounds(
     cx: &Context<'_>,
     what: &str,
@@ -73,12 +73,12 @@ pub(crate) struct Plan<'p> {
     pub what: &'p str,
     pub namespace: &'p str,
     pub pieces: &'p [Piece],
-    /// The pieces, read, in the same order.
+    /// The parsed pieces, in the same order.
     pub manifests: &'p [Manifest<'p>],
 }
 
 impl<'p> Plan<'p> {
-    /// The operators that it installs, each once, in the order of the plan.
+    /// The operators that it installs, without duplicates, in the order of the plan.
     pub(crate) fn operators(&self) -> Result<Vec<&'p str>, Refusal> {
         let mut operators = Vec::new();
         for piece in self.pieces {
@@ -104,21 +104,21 @@ impl<'p> Plan<'p> {
         self.pieces.iter().zip(self.manifests).filter(move |(piece, _)| piece.operator == operator)
     }
 
-    /// The ClusterServiceVersions among it.
+    /// The ClusterServiceVersions among these.
     pub(crate) fn csvs(&self, operator: &str) -> Result<Vec<ClusterServiceVersion<'p>>, Refusal> {
         let csvs = self.of(operator).filter(|(piece, _)| piece.kind == "ClusterServiceVersion");
         csvs.map(|(piece, _)| piece.read_csv(self.what)).collect()
     }
 
-    /// Finds what is held by whoever may bound an operator of the plan, and by the accounts that any of them runs as: in one pass
-    /// over the bindings, however many operators there are.
+    /// Finds what is held by every account that may bound an operator of the plan or that one of them runs as: in one
+    /// pass over the bindings, however many operators there are.
     fn prepare(&self, cx: &Context<'_>, group: &Group) -> Result<(), Refusal> {
         let restrictions = boundary::restrictions(cx, group)?;
         let bounding = group.account.iter().chain(restrictions.iter().map(|restriction| &restriction.account));
         let bounding = bounding.map(|account| Identity::service_account(self.namespace, account));
         let mut holders: Vec<Holder> = bounding.map(Holder::new).collect();
         for piece in self.pieces.iter().filter(|piece| piece.kind == "ClusterServiceVersion") {
-            // One that cannot be read is refused in its turn.
+            // One that cannot be read is refused when it is judged.
             let Ok(csv) = piece.read_csv(self.what) else { continue };
             holders.extend(borrowed::accounts(&csv, self.namespace).into_iter().map(Holder::new));
         }
@@ -157,7 +157,7 @@ impl<'p> Plan<'p> {
         with_dangling(verdict, dangling)
     }
 
-    /// What the roles and bindings for one operator ask for, and bindings to nothing, in words.
+    /// What the roles and bindings for one operator request, and descriptions of bindings to missing roles.
     pub(crate) fn rbac<'r>(
         &'r self,
         cx: &Context<'_>,
@@ -175,7 +175,7 @@ impl<'p> Plan<'p> {
         Ok((demands, dangling))
     }
 
-    /// What a role or binding of the plan asks for.
+    /// What a role or binding of the plan requests.
     fn of_rbac<'r>(
         &self,
         cx: &Context<'_>,
@@ -187,7 +187,7 @@ impl<'p> Plan<'p> {
         'p: 'r,
     {
         let scope = match piece.kind.as_str() {
-            // OLM puts them into the plan's namespace, whatever they say.
+            // OLM puts them into the plan's namespace, whatever the manifest says.
             "Role" | "RoleBinding" => Scope::Namespace(self.namespace.to_owned()),
             "ClusterRole" | "ClusterRoleBinding" => Scope::Cluster,
             _ => return Ok(Asked::Rules(Vec::new())),
@@ -225,8 +225,8 @@ impl<'p> Plan<'p> {
     }
 }
 
-/// What a binding asks for that comes with other objects: what its role holds, one among them or else the cluster's. (What the
-/// boundary holds is never read from what comes.) Nothing if there is no such role.
+/// What a binding requests that comes with other objects: the rules of its role, which may be among them or already in
+/// the cluster. (What the boundary holds is never read from these objects.) `None` if there is no such role.
 pub(crate) fn of_binding<'r>(
     cx: &Context<'_>,
     kind: &str,
@@ -246,14 +246,14 @@ pub(crate) fn of_binding<'r>(
     Ok(Some(Demand { honored: demand::bind(&key), why, ..Demand::plain(scope, rules) }))
 }
 
-/// What a piece of RBAC asks for.
+/// What a piece of RBAC requests.
 enum Asked<'r> {
     Rules(Vec<Demand<'r>>),
-    /// A binding to nothing, in words.
+    /// A binding to a role that does not exist, as shown to a person.
     MissingRole(String),
 }
 
-/// Bindings to nothing are refused even where nothing else exceeds the boundary.
+/// Bindings to missing roles are refused even where nothing else exceeds the boundary.
 pub(crate) fn with_dangling(verdict: Result<(), Refusal>, dangling: Vec<String>) -> Result<(), Refusal> {
     let refused = match verdict {
         Ok(()) if dangling.is_empty() => return Ok(()),

@@ -1,4 +1,4 @@
-//! The verdict: admitted or refused, with what everybody is told.
+//! The verdict: admitted or refused, with what is reported to clients and in audit annotations.
 
 use std::collections::BTreeMap;
 
@@ -9,57 +9,57 @@ use crate::cluster::LookupError;
 use crate::decide::message::clean;
 use crate::read::json::Unreadable;
 
-/// The code of a refusal that may heal by itself: OLM tries a Forbidden step again for ever, and so goes on as soon as
-/// the right is granted. (Anything else is final for OLM after a minute.)
+/// The code of a refusal that may resolve itself: OLM retries a Forbidden step indefinitely, and so continues as soon
+/// as the right is granted. (Any other error is final for OLM after a minute.)
 pub const FORBIDDEN: u16 = 403;
-/// The code of a refusal that no grant can heal: the object cannot be read.
+/// The code of a refusal that no grant can resolve: the object cannot be read.
 pub const BAD_REQUEST: u16 = 400;
 
-/// What Kubewarden is answered: its `ValidationResponse`.
+/// The answer to Kubewarden: its `ValidationResponse`.
 #[derive(Debug, Serialize)]
 pub struct Response {
-    /// Admitted?
+    /// Whether the request is admitted.
     pub accepted: bool,
-    /// Why not.
+    /// Why it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The HTTP code of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<u16>,
-    /// The object as it should be instead.
+    /// The object that should replace the one in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mutated_object: Option<Box<RawValue>>,
     /// Facts for machines.
     pub audit_annotations: BTreeMap<&'static str, String>,
-    /// What the client prints.
+    /// The warnings that the client prints.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// Why a request is admitted: the machine-readable word.
+/// Why a request is admitted, as a machine-readable word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admitted(pub &'static str);
 
-/// Why a request is refused that does not simply exceed its boundary.
+/// Why a request is refused, for reasons other than exceeding its boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The account that bounds does not exist.
+    /// The account that should be the boundary does not exist.
     AccountMissing,
-    /// There is no account, and there must be one.
+    /// An account is required, and there is none.
     AccountRequired,
-    /// Several groups manage the namespace.
+    /// Several OperatorGroups manage the namespace.
     AmbiguousOperatorGroup,
-    /// OLM v1 writes or deletes something that is neither its own nor an extension's.
+    /// OLM v1 writes or deletes something that belongs neither to itself nor to an extension.
     BelongsToNobody,
     /// A grant to extensions is too broad.
     BroadGrant,
-    /// The account of a group could write what is always OLM's.
+    /// The account of a group could write what only OLM should write.
     ClusterWrites,
     /// A group targets a namespace without a name.
     EmptyTargetNamespace,
-    /// The field is not there any more.
+    /// The field no longer exists.
     FieldRemoved,
-    /// Who asks may not choose this.
+    /// The requester may not choose this boundary, or what runs inside it.
     Guard,
     /// The object is a Helm hook.
     HelmHook,
@@ -67,19 +67,19 @@ pub enum Reason {
     HelmHooks,
     /// The annotation that restricts operators cannot be read.
     InvalidRestrict,
-    /// The release is in several parts.
+    /// The release is split across several Secrets.
     LargeRelease,
-    /// A Subscription must stay Manual, or its plan must stay.
+    /// A Subscription must stay Manual, or its plan must not be deleted.
     ManualApproval,
-    /// It is more than is judged.
+    /// It exceeds a limit on what is judged.
     OverLimit,
-    /// The namespace has a group already.
+    /// The namespace already has a group.
     SecondOperatorGroup,
     /// It would take too many access reviews.
     TooManyQuestions,
-    /// Nobody can tell to whom the object belongs.
+    /// The owner of the object cannot be determined.
     UnknownOwner,
-    /// The version of the kind is not known.
+    /// The version of the kind is not supported.
     UnknownVersion,
     /// The release cannot be read.
     UnreadableRelease,
@@ -114,39 +114,39 @@ impl Reason {
     }
 }
 
-/// A request is refused. (Boxed: what is handed up through every function that may refuse is then a pointer.)
+/// A refused request. (Boxed, so that every function that may refuse returns only a pointer.)
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct Refusal(Box<Refused>);
 
-/// Why a request is refused.
+/// The details of a refusal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// It exceeds its boundary. In `mode: warn` this becomes warnings.
     #[error("{message}")]
     Exceeds {
-        /// The whole excess, for a person.
+        /// The whole excess, as shown to a person.
         message: String,
-        /// The same, a line each, for `mode: warn`.
+        /// The same, one line each, for `mode: warn`.
         lines: Vec<String>,
     },
     /// It breaks another rule.
     #[error("{message}")]
     Forbidden {
-        /// Which.
+        /// The rule that is broken, as a machine-readable word.
         reason: Reason,
-        /// For a person.
+        /// The explanation for a person.
         message: String,
     },
-    /// A look-up failed, so nobody can tell.
+    /// A look-up failed, so no verdict is possible.
     #[error(transparent)]
     Lookup(LookupError),
     /// The object cannot be read.
     #[error("{what} cannot be read: {error}")]
     Unreadable {
-        /// Which object.
+        /// The object, as shown to a person.
         what: String,
-        /// Where and why.
+        /// Where and why reading failed.
         error: Unreadable,
     },
 }
@@ -166,14 +166,14 @@ impl From<LookupError> for Refusal {
 }
 
 impl Refusal {
-    /// A refusal with a word for machines and a sentence, of one line, for people.
+    /// A refusal with a machine-readable reason and a one-line sentence for people.
     #[must_use]
     #[inline(never)]
     pub fn forbidden(reason: Reason, message: impl AsRef<str>) -> Self {
         Refused::Forbidden { reason, message: clean(message.as_ref()) }.into()
     }
 
-    /// An object that cannot be read.
+    /// A refusal because an object cannot be read.
     #[must_use]
     pub fn unreadable(what: String, error: Unreadable) -> Self {
         Refused::Unreadable { what, error }.into()
@@ -185,7 +185,7 @@ impl Refusal {
         matches!(&*self.0, Refused::Forbidden { reason, .. } if *reason == wanted)
     }
 
-    /// Why.
+    /// The details of the refusal.
     #[must_use]
     pub fn why(self) -> Refused {
         *self.0

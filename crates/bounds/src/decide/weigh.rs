@@ -1,4 +1,4 @@
-//! What an operator asks for, and what each of its boundaries allows: both sides of the scale.
+//! What an operator requests, and what each of its boundaries allows.
 
 use crate::decide::borrowed::{self, Operator};
 use crate::decide::boundary::Boundary;
@@ -12,13 +12,13 @@ use crate::decide::verdict::Refusal;
 /// An operator, ready to be judged.
 #[derive(Debug)]
 pub struct Weighed<'r, 'b> {
-    /// Everything it asks for.
+    /// Everything it requests.
     pub demands: Vec<Demand<'r>>,
     /// What each boundary allows, in the order of the boundaries.
     pub limits: Vec<Limit<'b>>,
 }
 
-/// Everything the operator asks for, and what each boundary allows: the bindings are read once for both.
+/// Everything the operator requests, and what each boundary allows: the bindings are read once for both.
 pub fn weigh<'r, 'b>(
     cx: &Context<'_>,
     operator: &Operator<'r>,
@@ -26,7 +26,8 @@ pub fn weigh<'r, 'b>(
 ) -> Result<Weighed<'r, 'b>, Refusal> {
     let mut demands = demand::of_csv(&cx.lookups, operator.csv, operator.namespace, operator.targets)?;
     let identities = boundaries.iter().map(|boundary| boundary.identity.clone()).chain(operator.accounts());
-    // The operator's own accounts count in every scope, so the one cluster-wide list of RoleBindings serves everything.
+    // The operator's own accounts count in every scope, so the single cluster-wide list of RoleBindings serves all
+    // purposes.
     let mut holders: Vec<Holder> = identities.map(Holder::new).collect();
     find(&cx.lookups, &mut holders, Reach::Everywhere)?;
     let accounts: Vec<Holder> = holders.split_off(boundaries.len());

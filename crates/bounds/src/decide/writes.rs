@@ -1,5 +1,4 @@
-//! What is always OLM's: the account of an OperatorGroup must not write CustomResourceDefinitions or
-//! APIServices.
+//! What is reserved for OLM: the account of an OperatorGroup must not write CustomResourceDefinitions or APIServices.
 
 use crate::decide::context::Context;
 use crate::decide::verdict::{Reason, Refusal};
@@ -12,14 +11,14 @@ const WRITE_VERBS: [&str; 6] = ["create", "update", "patch", "delete", "deleteco
 const RESOURCES: [(&str, &str); 2] =
     [("apiextensions.k8s.io", "customresourcedefinitions"), ("apiregistration.k8s.io", "apiservices")];
 
-/// Whether anybody wants to know.
+/// Whether this check is switched on.
 #[must_use]
 pub fn is_judged(cx: &Context<'_>) -> bool {
     cx.settings.operator_groups.cluster_writes != Severity::Off
 }
 
-/// Refuses, or warns, when the rules (held at cluster scope) write what is OLM's. `what` begins the sentence that goes on with
-/// `write what only OLM should write`.
+/// Refuses, or warns, when the rules (held at cluster scope) write what is reserved for OLM. `what` begins the sentence
+/// that continues with `write what only OLM should write`.
 pub fn check<'r>(cx: &Context<'_>, what: &str, rules: impl Iterator<Item = &'r Rule<'r>>) -> Result<(), Refusal> {
     let written = written(&rules.collect::<Vec<_>>());
     if written.is_empty() {
@@ -41,7 +40,7 @@ pub fn check<'r>(cx: &Context<'_>, what: &str, rules: impl Iterator<Item = &'r R
     cx.object(severity, Reason::ClusterWrites, text)
 }
 
-/// The part of the rules that writes what is OLM's. A rule with names counts too: it writes those.
+/// The part of the rules that writes what is reserved for OLM. A rule with resource names counts too: it writes those.
 #[must_use]
 pub fn written(rules: &[&Rule<'_>]) -> Vec<Rule<'static>> {
     let mut found = Vec::new();

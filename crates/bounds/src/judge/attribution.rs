@@ -1,6 +1,6 @@
-//! To whom a piece of OLM v0's RBAC belongs. What it says of itself is not believed: a bundle chooses its labels. So labels,
-//! new and old, only ever add boundaries, and what OLM or the account of a group writes is judged by whom it reaches, in every
-//! way in which a subject can name an account.
+//! Which operators a piece of OLM v0's RBAC belongs to. What it says about itself is not trusted: a bundle chooses its
+//! own labels. So labels, new and old, only ever add boundaries, and what OLM or the account of a group writes is
+//! judged by the accounts it reaches, in every way in which a subject can name an account.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -27,15 +27,15 @@ use super::olms_own;
 use super::role::{Labelled, RoleObject};
 use super::{Verdict, describe, read_new};
 
-/// As many namespaces as one piece of RBAC is judged for: each has a boundary of its own.
+/// The maximum number of namespaces that one piece of RBAC is judged for: each has a boundary of its own.
 const MAX_NAMESPACES: usize = 32;
 
-/// A Role or ClusterRole, or a binding, as it would be written and as it was.
+/// A Role, ClusterRole or binding, as it would be written and as it was.
 #[derive(Debug)]
 pub(super) enum Piece<'p> {
-    /// A role.
+    /// The new role, and the old one in an UPDATE.
     Role(&'p RoleObject<'p>, Option<&'p RoleObject<'p>>),
-    /// A binding.
+    /// The new binding, and the old one in an UPDATE.
     Binding(&'p Binding<'p>, Option<&'p Binding<'p>>),
 }
 
@@ -47,7 +47,7 @@ impl<'p> Piece<'p> {
         }
     }
 
-    /// The labels that say it belongs to an operator, new before old: taking one off, or moving it, is no way out.
+    /// The labels that say it belongs to an operator, new before old: removing or moving a label is no way out.
     fn labels(&self) -> Vec<&'p Labels<'p>> {
         let old = match self {
             Piece::Role(_, old) => old.map(|old| &old.metadata),
@@ -58,16 +58,16 @@ impl<'p> Piece<'p> {
     }
 }
 
-/// Who writes.
+/// Who writes the object.
 #[derive(Debug, PartialEq, Eq)]
 enum Writer {
-    /// OLM itself, with its own rights, for whomever.
+    /// OLM itself, with its own rights, for any operator.
     Olm,
-    /// The account of an OperatorGroup of this namespace.
+    /// The account of an OperatorGroup in this namespace.
     Account(String),
-    /// Nobody: the background audit.
+    /// Nobody: this is the background audit.
     Audit,
-    /// Somebody else, whom RBAC bounds.
+    /// Anyone else, whom RBAC itself bounds.
     Somebody,
 }
 
@@ -85,7 +85,7 @@ fn writer(cx: &Review<'_>) -> Result<Writer, Refusal> {
     Ok(if is_groups { Writer::Account(namespace.to_owned()) } else { Writer::Somebody })
 }
 
-/// Bounds a piece of RBAC by the active group of each namespace that it belongs to.
+/// Judges a piece of RBAC by the active group of each namespace that it belongs to.
 pub(super) fn bound<'r>(
     cx: &Review<'_>,
     piece: &Piece<'_>,
@@ -124,7 +124,8 @@ pub(super) fn bound<'r>(
                 if writer == Writer::Olm {
                     for_accounts_only(cx, piece, namespace)?;
                 }
-                // What OLM makes for an API is taken in where others are bound; anything else counts where it is.
+                // What OLM creates for an API takes effect where accounts are bound to the role it is aggregated into;
+                // anything else takes effect in its own scope.
                 let scopes = match &claimants {
                     Some(_) => ordered(reached.iter().map(|bound| bound.scope().clone())),
                     None => ordered([scope(cx)]),
@@ -157,9 +158,10 @@ fn restricts(cx: &Review<'_>, namespace: &str, restrict: &str) -> bool {
     !restrict.is_empty() || cx.settings.untrusted.iter().any(|entry| entry.applies_to(namespace))
 }
 
-/// Whom a piece of RBAC reaches: its own subjects, or those that are bound to the role already. Looked for only where
-/// somebody could be reached whom it matters for. OLM writes with its own rights where a group has no account, or had none a
-/// moment ago; an account is bounded itself, but not restricted. The groups that it matters for come along.
+/// The groups concerned, and the accounts that a piece of RBAC reaches: its own subjects, or those already bound to the
+/// role. The latter are searched only if an account could be reached for which it matters. OLM writes with its own
+/// rights where a group has no account, or had none a moment ago; a group's account is bounded itself, but not
+/// restricted.
 fn reached(
     cx: &Review<'_>,
     writer: &Writer,
@@ -201,7 +203,7 @@ fn reached(
     Ok((concerned, reached))
 }
 
-/// Whether nobody can have a role yet: it is new (unless it takes the place of another), and no other role takes it in.
+/// Whether a role cannot reach anyone yet: it is new, and is not aggregated into another role.
 fn reaches_nobody(cx: &Review<'_>, piece: &Piece<'_>) -> Result<bool, Refusal> {
     if !matches!(piece, Piece::Role(_, None)) {
         return Ok(false);
@@ -209,16 +211,17 @@ fn reaches_nobody(cx: &Review<'_>, piece: &Piece<'_>) -> Result<bool, Refusal> {
     Ok(cx.request.in_namespace().is_some() || !read_new::<Labelled<'_>>(cx)?.is_taken_in())
 }
 
-/// The namespaces whose operators claim the API that a role is for, if it is such a role: OLM makes it for them and nobody else.
+/// The namespaces whose operators claim the API that a role is for, if it is such a role: OLM creates it for those
+/// only.
 fn claimants(cx: &Review<'_>, piece: &Piece<'_>) -> Result<Option<BTreeSet<String>>, Refusal> {
     let (Piece::Role(role, _), None) = (piece, cx.request.in_namespace()) else { return Ok(None) };
     let Some(definition) = olms_own::definition_of(role, &read_new(cx)?) else { return Ok(None) };
-    // A role that only looks like one concerns whomever it reaches.
+    // A role that only looks like one is judged by the accounts it reaches.
     Ok(Some(claims::claimants(&cx.lookups, &definition)?).filter(|claimants| !claimants.is_empty()))
 }
 
-/// Whom a ClusterRole reaches: those that are bound to it, and, of the groups that are concerned, those that are bound to a
-/// role which takes it in.
+/// The accounts that a ClusterRole reaches: those bound to it, and, in the groups concerned, those bound to a role that
+/// it is aggregated into.
 fn bound_to_cluster_role(cx: &Review<'_>, key: &RoleKey, concerned: &[Group]) -> Result<Vec<Bound>, Refusal> {
     let object: Labelled<'_> = read_new(cx)?;
     let labels = object.with_what_follows();
@@ -238,7 +241,7 @@ fn bound_to_cluster_role(cx: &Review<'_>, key: &RoleKey, concerned: &[Group]) ->
     Ok(reached)
 }
 
-/// The namespaces whose active group bounds a piece of RBAC, each once.
+/// The namespaces whose active group bounds a piece of RBAC, without duplicates.
 fn namespaces(
     cx: &Review<'_>,
     writer: &Writer,
@@ -261,7 +264,7 @@ fn namespaces(
     match writer {
         Writer::Account(namespace) => found.add(namespace),
         Writer::Olm => {
-            // What OLM writes with its own rights lands here, whoever asked for it.
+            // What OLM writes with its own rights takes effect here, whoever requested it.
             if !is_copy {
                 found.add(&cx.request.namespace);
             }
@@ -282,9 +285,9 @@ fn namespaces(
     if found.0.is_empty() && !labels.is_empty() { Err(unknown_owner(cx, piece)) } else { Ok(found.0) }
 }
 
-/// Whether what is reached concerns a group: its account bounds whom a subject names, and all accounts of the namespace at once,
-/// and a restriction also those whom a subject reaches through a group of users. (Who is in `system:authenticated` holds what
-/// everybody holds.)
+/// Whether the accounts reached concern a group. Its account bounds accounts that are named individually, or as all
+/// accounts of the namespace; a restriction also covers those reached through a group that includes all accounts. (What
+/// is granted to `system:authenticated` is held by everyone.)
 fn concerns(cx: &Review<'_>, group: &Group, reached: &Reached) -> bool {
     let namespace = group.namespace.as_str();
     (group.account.is_some() && reached.names(namespace))
@@ -302,8 +305,8 @@ impl Namespaces {
     }
 }
 
-/// Whether OLM copies this from another namespace, which has a group: the original is there and gives the same. OLM labels
-/// copies with the target as their owner, and whoever writes a bundle can label them with anything.
+/// Whether OLM copies this from another namespace that has a group: the original exists and grants the same. OLM labels
+/// copies with the target as their owner, and the author of a bundle can label them with anything.
 fn is_copy_from(cx: &Review<'_>, piece: &Piece<'_>, namespace: &str) -> Result<bool, Refusal> {
     let is_elsewhere = !namespace.is_empty() && cx.request.in_namespace().is_some_and(|own| own != namespace);
     if !is_elsewhere || groups::groups_of(&cx.lookups, namespace)?.is_empty() {
@@ -321,8 +324,8 @@ fn is_copy_from(cx: &Review<'_>, piece: &Piece<'_>, namespace: &str) -> Result<b
     }
 }
 
-/// OLM lifts and copies the bindings that are labelled as an operator's with its own rights: to whomever else they name it
-/// would pass on what that person does not hold there.
+/// OLM lifts and copies bindings that are labelled as an operator's with its own rights: to any other subject they
+/// would pass on rights that the subject does not hold there.
 fn for_accounts_only(cx: &Review<'_>, piece: &Piece<'_>, namespace: &str) -> Result<(), Refusal> {
     let Piece::Binding(binding, _) = piece else { return Ok(()) };
     let own = cx.request.in_namespace();
@@ -355,25 +358,25 @@ fn unknown_owner(cx: &Review<'_>, piece: &Piece<'_>) -> Refusal {
     )
 }
 
-/// Whom a piece of RBAC is for.
+/// Which operators a piece of RBAC affects.
 struct Whom<'x> {
     cx: &'x Review<'x>,
     piece: &'x Piece<'x>,
     reached: &'x [Bound],
-    /// Those of the namespace that is looked at.
+    /// The accounts reached in the namespace that is being judged.
     here: ReachedIn<'x>,
     /// The operators of that namespace.
     there: OnceCell<There>,
 }
 
-/// The operators of a namespace, each read once however many restrictions there are.
+/// The operators of a namespace, each parsed once, however many restrictions there are.
 struct There {
     operators: Vec<Operator>,
-    /// Whether somebody is reached who is none of their accounts.
+    /// Whether an account is reached that none of these operators uses.
     is_unknown_reached: bool,
 }
 
-/// What of an operator says whether something is for it.
+/// The parts of an operator that determine whether something affects it.
 struct Operator {
     name: String,
     replaces: String,
@@ -405,9 +408,9 @@ impl There {
 }
 
 impl Whom<'_> {
-    /// Whether a restriction of the group counts: for the operators that the labels name, for those that run as an account
-    /// that is reached, for the restricting account itself, which would otherwise grow with the attack; and whichever it is
-    /// where nobody can tell for whom this is.
+    /// Whether a restriction of the group counts: for operators that the labels name, for those that run as an account
+    /// that is reached, and for the restricting account itself, which would otherwise grow with the attack. If it
+    /// cannot be determined whom the piece affects, every restriction that is in use counts.
     fn is_held(&self, group: &Group, restriction: &Restriction) -> Result<bool, Refusal> {
         if self.piece.labels().iter().any(|labels| restriction.holds(&labels.owner))
             || self.here.reaches(&restriction.account)
@@ -422,14 +425,14 @@ impl Whom<'_> {
         Ok(unknown && self.is_set_up(group, restriction)?)
     }
 
-    /// Whether nobody can tell from the piece itself for whom it is: a role that was there before, and that nobody seems to be
-    /// bound to. (Lists lag behind; a role that is new gives nobody anything before it is bound.)
+    /// Whether the piece itself does not show whom it affects: an existing role that nobody seems to be bound to.
+    /// (Lists lag behind; a new role grants nothing until it is bound.)
     fn is_unattributed(&self) -> bool {
         matches!(self.piece, Piece::Role(_, Some(_))) && self.reached.is_empty()
     }
 
-    /// Whether a restriction is in use in the group's namespace: it was made for it, it holds an operator that is there, or
-    /// its account is there.
+    /// Whether a restriction is in use in the group's namespace: it was set for this namespace, it applies to an
+    /// operator that exists there, or its account exists there.
     fn is_set_up(&self, group: &Group, restriction: &Restriction) -> Result<bool, Refusal> {
         if restriction.is_local {
             return Ok(true);

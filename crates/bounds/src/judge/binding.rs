@@ -1,5 +1,5 @@
-//! RoleBinding and ClusterRoleBinding: what an operator is bound to stays within its boundary, and nobody gives the
-//! account of an OperatorGroup the right to write CRDs or APIServices.
+//! RoleBinding and ClusterRoleBinding: what an operator is bound to stays within its boundary, and the account of an
+//! OperatorGroup must not be given the right to write CRDs or APIServices.
 
 use super::review::Review;
 use crate::decide::demand::{self, Demand, DemandedRules};
@@ -37,13 +37,13 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
 }
 
 impl Binding<'_> {
-    /// Whether both give the same to the same.
+    /// Whether both bind the same role to the same subjects.
     pub(super) fn gives_the_same(&self, other: &Binding<'_>) -> bool {
         self.role_ref == other.role_ref && self.subjects == other.subjects
     }
 }
 
-/// What a binding asks for: what the role holds that it refers to.
+/// What a binding requests: the rules of the role that it refers to.
 pub(super) fn demand<'r>(cx: &Review<'_>, binding: &Binding<'_>, scope: &Scope) -> Result<Demand<'r>, Refusal> {
     let Some(key) = binding.role_ref.key(scope.namespace()) else { return Err(missing_role(cx, binding)) };
     let Some(rules) = cx.lookups.role(&key)? else { return Err(missing_role(cx, binding)) };
@@ -54,7 +54,7 @@ pub(super) fn demand<'r>(cx: &Review<'_>, binding: &Binding<'_>, scope: &Scope) 
     })
 }
 
-/// A binding to nothing could be filled later: bind first, fill later.
+/// A binding to a missing role is refused, because the role could be filled in after the binding was admitted.
 fn missing_role(cx: &Review<'_>, binding: &Binding<'_>) -> Refusal {
     let message = message::clean(&format!(
         "{} refers to {} {}, which does not exist, so what it would grant cannot be determined. Create the role first.",
@@ -65,7 +65,7 @@ fn missing_role(cx: &Review<'_>, binding: &Binding<'_>) -> Refusal {
     Refused::Exceeds { lines: vec![message.clone()], message }.into()
 }
 
-/// Only a ClusterRoleBinding gives anything at cluster scope. Later edits of the role are the audit's to show.
+/// Only a ClusterRoleBinding grants anything at cluster scope. Later edits of the role are reported by the audit.
 pub(super) fn cluster_writes(cx: &Review<'_>, binding: &Binding<'_>) -> Result<(), Refusal> {
     if cx.request.kind.kind != "ClusterRoleBinding" || !writes::is_judged(cx) {
         return Ok(());

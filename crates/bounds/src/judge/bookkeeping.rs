@@ -1,8 +1,9 @@
-//! What OLM v1's controller writes for itself, by kind and by verb, and what it writes that is neither that nor an extension's.
+//! What OLM v1's controller writes for its own use, by kind and verb, and what it writes that belongs neither to itself
+//! nor to an extension.
 //!
-//! OLM labels everything that it installs, over whatever a bundle says, but for one kind of object: those that Helm takes for
-//! hooks, by their annotation, are taken out before OLM sees them. They are written without a label, or with that of another
-//! extension which the bundle put there, and what has their name is deleted first.
+//! OLM labels everything that it installs, overriding the bundle, with one exception: objects that Helm treats as
+//! hooks, by their annotation, are taken out before OLM sees them. They are written without a label, or with the label
+//! of another extension that the bundle put there, and an existing object of that name is deleted first.
 
 use serde_json::value::RawValue;
 
@@ -21,11 +22,11 @@ use super::owned::{self, Written};
 use super::whole::{self, Whole};
 use super::{OLM_V1, describe, read, same_spec};
 
-/// The type of the Secrets in which OLM v1 keeps the objects of a ClusterObjectSet.
+/// The type of the Secrets in which OLM v1 stores the objects of a ClusterObjectSet.
 const OBJECT_DATA: &str = "olm.operatorframework.io/object-data";
-/// The type of the Secret in which it keeps a release, before it writes anything of it.
+/// The type of the Secret in which OLM v1 stores a release before it writes any of its objects.
 const RELEASE: &str = "operatorframework.io/index.v1";
-/// The type of those in which the rest of a release is that does not fit into one Secret.
+/// The type of the further Secrets of a release that does not fit into one.
 const CHUNK: &str = "operatorframework.io/chunk.v1";
 
 object! {
@@ -40,7 +41,7 @@ object! {
 pub(super) fn judge(cx: &Review<'_>, written: &Written<'_>) -> Result<Option<Admitted>, Refusal> {
     let is_own = own_by_kind(cx, written)?;
     let is_hook = |metadata: &&Meta<'_>| metadata.annotations.hook.is_some();
-    // Somebody's ClusterExtension may have been installed by a hook of their own; OLM leaves the annotation there.
+    // A ClusterExtension may have been installed by a Helm hook of its owner; OLM keeps the annotation.
     let was_hook = written.old.as_ref().is_some_and(|old| is_hook(&old));
     if let Some(metadata) = written.new.as_ref().filter(is_hook)
         && !(is_own == Own::Unchanged && was_hook)
@@ -61,11 +62,11 @@ pub(super) fn judge(cx: &Review<'_>, written: &Written<'_>) -> Result<Option<Adm
 enum Own {
     No,
     Yes,
-    /// It is somebody's, and nothing that counts changes.
+    /// It belongs to someone else, and nothing relevant changes.
     Unchanged,
     /// It is a new release.
     Release,
-    /// It is new, and has objects in it that OLM is going to write.
+    /// It is new, and contains objects that OLM is going to write.
     Objects,
 }
 
@@ -89,7 +90,7 @@ fn own_by_kind(cx: &Review<'_>, written: &Written<'_>) -> Result<Own, Refusal> {
         ("coordination.k8s.io", "Lease", Operation::Create | Operation::Update) => {
             yes_if(in_own_namespace && !is_labelled)
         }
-        // Events; reviews, and the tokens with which OLM acted as an extension's account up to 1.10.
+        // Events; also reviews, and the tokens with which OLM up to 1.10 acted as an extension's account.
         ("" | "events.k8s.io", "Event", Operation::Create | Operation::Update)
         | ("authentication.k8s.io" | "authorization.k8s.io", _, Operation::Create) => yes_if(!is_labelled),
         ("", "Secret", _) if in_own_namespace => {
@@ -107,18 +108,18 @@ fn own_by_kind(cx: &Review<'_>, written: &Written<'_>) -> Result<Own, Refusal> {
     })
 }
 
-/// Whether the object carries the labels of an object-data Secret: OLM sets both labels on what comes from a bundle.
+/// Whether the object carries the labels of an object-data Secret: on objects from a bundle OLM sets both labels.
 fn is_owned_by_name_only(metadata: &Meta<'_>) -> bool {
     !metadata.labels.owner_name_v1.is_empty() && metadata.labels.owner_kind_v1.is_empty()
 }
 
-/// Whether a set of objects is itself a part of a bundle: Helm says so, or it belongs to another set.
+/// Whether a set of objects is itself part of a bundle: Helm marks it so, or it belongs to another set.
 fn comes_from_a_bundle(metadata: &Meta<'_>) -> bool {
     metadata.annotations.helm_release.is_some()
         || metadata.owner_references.iter().any(|owner| owner.kind != "ClusterExtension")
 }
 
-/// Helm installs what a chart has in its `crds` as it is.
+/// Helm installs the contents of a chart's `crds` directory as they are, without labels.
 fn is_new_crd(cx: &Review<'_>, written: &Written<'_>) -> bool {
     owned::is_crd(cx)
         && cx.request.operation == Operation::Create
@@ -126,7 +127,7 @@ fn is_new_crd(cx: &Review<'_>, written: &Written<'_>) -> bool {
         && !written.is_labelled()
 }
 
-/// A new release: nothing of it is written yet, and nothing will be if it is refused.
+/// A new release: none of it has been written yet, and none of it will be if it is refused.
 fn release(cx: &Review<'_>, written: &Written<'_>) -> Result<Admitted, Refusal> {
     let secret: Secret<'_> = read(cx, cx.request.object, "object")?;
     let what = describe(cx, &cx.request.name);
@@ -176,7 +177,7 @@ fn release(cx: &Review<'_>, written: &Written<'_>) -> Result<Admitted, Refusal> 
     Ok(Admitted("release"))
 }
 
-/// Objects that OLM keeps somewhere before it writes any of them: a part of a set, or a set that has them inside.
+/// Objects that OLM stores before it writes any of them: part of a set, or a set that contains them.
 fn objects(cx: &Review<'_>, written: &Written<'_>) -> Result<Admitted, Refusal> {
     let Some(metadata) = &written.new else { return Ok(Admitted("bookkeeping")) };
     let what = describe(cx, &cx.request.name);
@@ -242,7 +243,7 @@ fn hook(cx: &Review<'_>, metadata: &Meta<'_>, was_hook: bool) -> Refusal {
     )
 }
 
-/// What is neither OLM's own nor an extension's.
+/// A refusal of what belongs neither to OLM itself nor to an extension.
 pub(super) fn belongs_to_nobody(cx: &Review<'_>, name: &str) -> Refusal {
     let (does, instead) = match cx.request.operation {
         Operation::Delete => ("delete", "Before a Helm hook of a bundle runs, whatever has its name is deleted."),

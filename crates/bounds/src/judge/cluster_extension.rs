@@ -1,4 +1,5 @@
-//! ClusterExtension: the life of `spec.serviceAccount`, and who may choose what an extension runs as.
+//! ClusterExtension: the life cycle of `spec.serviceAccount`, and who may choose the identity that an extension acts
+//! as.
 
 use super::review::Review;
 use crate::decide::boundary::{self, Boundary, SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX};
@@ -16,7 +17,7 @@ use super::{Verdict, describe, read_new, read_old, same_spec, unreadable};
 
 pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     let extension: ClusterExtension<'_> = read_new(cx)?;
-    // Finalizers, labels and annotations stay editable in every phase, whatever the stored object carries.
+    // Finalizers, labels and annotations stay editable in every phase, whatever the stored object contains.
     if same_spec(cx)? {
         return Ok(Admitted("unchanged"));
     }
@@ -52,7 +53,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     Ok(Admitted(if boundary.is_some() { "judged" } else { "unbounded" }))
 }
 
-/// What the phase says of the field.
+/// Applies what the phase says about the field.
 fn live(
     cx: &Review<'_>,
     life: Life,
@@ -64,7 +65,7 @@ fn live(
     let written = || fields.iter().map(|path| path.join(".")).collect::<Vec<_>>().join(" and ");
     let account = extension.account().map_err(|error| unreadable(cx, error))?;
     match (life.phase, !fields.is_empty()) {
-        // A field without a name in it is no account either.
+        // A field without a name does not specify an account either.
         (Phase::Required, true) if account.is_none() => Err(account_required(&name)),
         (Phase::Required, false) => Err(account_required(&name)),
         (Phase::Required | Phase::Optional, true)
@@ -109,7 +110,7 @@ fn account_required(name: &str) -> Refusal {
     )
 }
 
-/// What OLM says, where it does not say so itself, or that the field still bounds.
+/// A warning that the field is deprecated, where OLM does not give one itself, or that the field still bounds.
 fn deprecation(cx: &Review<'_>, life: Life, name: &str) -> Option<String> {
     let still_bounds = cx.settings.cluster_extensions.bound == Bound::ServiceAccount;
     match (life.is_said_by_olm(), still_bounds) {
@@ -128,7 +129,7 @@ fn deprecation(cx: &Review<'_>, life: Life, name: &str) -> Option<String> {
     }
 }
 
-/// Takes out exactly the field, wherever it is.
+/// Removes exactly the field, wherever it occurs.
 fn strip(cx: &Review<'_>, name: &str, fields: &[&[&str]], written: &str) -> Result<(), Refusal> {
     let object = cx.request.object.map_or("{}", |object| object.get());
     let stripped = fields.iter().try_fold(object.to_owned(), |object, path| without(&object, path));
@@ -155,14 +156,14 @@ fn account_exists(cx: &Review<'_>, namespace: &str, account: &str, name: &str) -
     cx.object(cx.settings.operator_groups.missing_service_account.into(), Reason::AccountMissing, text)
 }
 
-/// A synthetic identity has nothing until somebody grants it.
+/// A synthetic identity holds nothing until someone grants it something.
 fn warn_of_nothing_granted(cx: &Review<'_>, name: &str, boundary: &Boundary) -> Result<(), Refusal> {
     let user = boundary.identity.user();
-    // Who has no name yet (generateName) has no user yet.
+    // An object without a name yet (generateName) has no user name yet.
     if user == SYNTHETIC_USER_PREFIX || boundary.identity.as_service_account().is_some() {
         return Ok(());
     }
-    // Through `system:authenticated` everybody holds something; that is not what anybody granted to extensions.
+    // Everyone holds something through `system:authenticated`; that was not granted to extensions in particular.
     let named = Identity::user_in(user, vec![SYNTHETIC_GROUP.to_owned()]);
     if holder(&cx.lookups, named, Reach::Everywhere)?.held.is_empty() {
         cx.warn(&format!(
@@ -187,8 +188,8 @@ fn check_guard(cx: &Review<'_>, extension: &ClusterExtension<'_>, boundary: Opti
     guard::check(cx, cx.requester.as_ref(), cx.settings.guard_unbounded, &format!("install {what}"), &everything)
 }
 
-/// The account that an extension names is chosen, too, where OLM may act as it, whatever bounds besides. (One that is called like
-/// the synthetic identity is an account where the feature gate for that is off.)
+/// Naming an account is also a choice where OLM may act as that account, whatever else bounds the extension. (An
+/// account with the reserved name of the synthetic identity is an ordinary account where that feature gate is off.)
 fn check_named(
     cx: &Review<'_>,
     life: Life,

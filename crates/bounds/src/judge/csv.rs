@@ -31,7 +31,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     {
         return Ok(Admitted("copy"));
     }
-    // What only claims to be a copy, or was one, has brought nothing of its own.
+    // An object that merely claims to be a copy, or was one, has brought nothing of its own.
     let before = old.as_ref().filter(|old| old.copied_from(namespace).is_none() && claim.is_none());
     install(cx, &csv, before, namespace, claim.is_none())
 }
@@ -67,7 +67,7 @@ fn install(
     }
 }
 
-/// Whether the original is where the copy says, with the same permissions. Anyone can forge a label.
+/// Whether the original exists where the copy says, with the same permissions. Anyone can forge a label.
 fn is_true_copy(
     cx: &Review<'_>,
     copy: &ClusterServiceVersion<'_>,
@@ -83,7 +83,7 @@ fn is_true_copy(
     Ok(found.copied_from(original).is_none() && found.asks_the_same(copy))
 }
 
-/// Says why the whole cluster is judged when the spec names namespaces.
+/// Explains why the whole cluster is judged although the spec names namespaces.
 fn lag(group: &Group) -> Option<String> {
     group.status_widens().then(|| {
         format!(

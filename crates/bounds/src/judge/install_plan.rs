@@ -1,7 +1,7 @@
-//! InstallPlan: the person who approves it is told what it exceeds, not a log file.
+//! InstallPlan: the person who approves it is told what it exceeds, instead of finding out from a log.
 //!
-//! Only an UPDATE that approves is judged. On CREATE the steps are not there yet, and a refused `/status` would leave a
-//! plan that OLM skips for ever.
+//! Only an UPDATE that approves is judged. On CREATE the steps do not exist yet, and a refused `/status` would leave a
+//! plan that OLM skips forever.
 
 use super::review::Review;
 use crate::decide::boundary::{self, Bounds};
@@ -11,7 +11,7 @@ use crate::olm::plan::InstallPlan;
 
 use super::{Verdict, describe, manual, namespace_of, read, read_new, read_old, subscription};
 
-/// A DELETE of a plan that waits for approval: with the next one, somebody could be luckier.
+/// A DELETE of a plan that waits for approval: the next plan might get through without one.
 pub(super) fn judge_deletion(cx: &Review<'_>) -> Verdict {
     let plan: InstallPlan<'_> = read(cx, cx.request.old_object, "oldObject")?;
     if !plan.spec.approved && plan.spec.approval == "Manual" {
@@ -35,7 +35,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     if !cx.requester.as_ref().is_some_and(|requester| cx.settings.is_gate(requester.user())) {
         subscription::check_guard(cx, &format!("approve {what}"), namespace)?;
     }
-    // An account that does not exist is told whatever the steps are.
+    // A missing account is reported whatever the steps are.
     let admitted = match boundary::of_operator(cx, namespace, &[])? {
         Bounds::NoGroup => return Ok(Admitted("no-operator-group")),
         Bounds::Unbounded(_) => Admitted("unbounded"),

@@ -1,5 +1,6 @@
-//! `operatorGroups.manualApproval`: where the gate approves InstallPlans, Subscriptions stay Manual. Whoever may edit one could
-//! otherwise set it to Automatic, delete the plan that waits, and have the next one carried out without anybody's approval.
+//! `operatorGroups.manualApproval`: where the gate approves InstallPlans, Subscriptions stay Manual. Otherwise anyone
+//! who may edit one could set it to Automatic, delete the waiting plan, and have the next one carried out without
+//! approval.
 
 use super::review::Review;
 use crate::decide::groups;
@@ -9,15 +10,15 @@ use crate::settings::ManualApproval;
 
 /// The label of a Namespace in which the gate approves.
 const LABEL: &str = "operator-bounds/approve";
-/// Who deletes what a namespace or an owner takes along.
+/// The accounts that delete objects along with their namespace or owner.
 const CLEANERS: &[&str] = &[
     "system:serviceaccount:kube-system:generic-garbage-collector",
     "system:serviceaccount:kube-system:namespace-controller",
 ];
 
-/// Refuses in a gated namespace what would get around the gate. `act` is what the requester does, in words.
+/// Refuses what would bypass the gate in a gated namespace. `act` describes what the requester does.
 pub(super) fn check(cx: &Review<'_>, act: &str, namespace: &str) -> Result<(), Refusal> {
-    // There is nobody to refuse in the background audit.
+    // The background audit has no requester to refuse.
     let Some(requester) = &cx.requester else { return Ok(()) };
     let (user, exempt) = (requester.user(), &cx.settings.exempt);
     let passes = cx.is_by_olm_v0()
@@ -41,7 +42,7 @@ pub(super) fn check(cx: &Review<'_>, act: &str, namespace: &str) -> Result<(), R
     ))
 }
 
-/// Whether anybody wants deletions judged.
+/// Whether deletions have to be judged.
 pub(super) fn is_enforced(cx: &Review<'_>) -> bool {
     cx.settings.operator_groups.manual_approval == ManualApproval::Enforce
 }

@@ -1,4 +1,4 @@
-//! One file for each judged object. This one finds the right file.
+//! One file for each kind of object that is judged. This one dispatches to them.
 
 mod attribution;
 mod binding;
@@ -35,7 +35,6 @@ const OLM_V1: &str = "olm.operatorframework.io";
 
 type Verdict = Result<Admitted, Refusal>;
 
-/// Judges a request.
 pub(crate) fn judge<'p>(request: &'p AdmissionRequest<'p>, cx: &'p Context<'p>) -> Verdict {
     let cx = Review::new(request, cx);
     if !owned::is_judged(&cx) {
@@ -53,7 +52,6 @@ pub(crate) fn judge<'p>(request: &'p AdmissionRequest<'p>, cx: &'p Context<'p>) 
     }
 }
 
-/// Judges a request by the kind of its object.
 fn judge_kind(cx: &Review<'_>) -> Verdict {
     let request = cx.request;
     if request.operation == Operation::Delete
@@ -64,7 +62,7 @@ fn judge_kind(cx: &Review<'_>) -> Verdict {
     {
         return install_plan::judge_deletion(cx);
     }
-    // Deletion is never blocked otherwise, and a refused status would leave things that OLM skips for ever.
+    // No other deletion is ever blocked, and a refused status would leave objects that OLM skips forever.
     if matches!(request.operation, Operation::Delete | Operation::Connect) {
         return Ok(Admitted("deletion"));
     }
@@ -102,12 +100,12 @@ fn judge_kind(cx: &Review<'_>) -> Verdict {
     judge(cx)
 }
 
-/// The new object.
+/// Parses the new object.
 fn read_new<'p, T: Deserialize<'p>>(cx: &Review<'p>) -> Result<T, Refusal> {
     read(cx, cx.request.object, "object")
 }
 
-/// The old object, in an UPDATE.
+/// Parses the old object, in an UPDATE.
 fn read_old<'p, T: Deserialize<'p>>(cx: &Review<'p>) -> Result<Option<T>, Refusal> {
     match cx.request.operation {
         Operation::Update => read(cx, cx.request.old_object, "oldObject").map(Some),
@@ -135,7 +133,7 @@ fn unreadable(cx: &Review<'_>, error: json::Unreadable) -> Refusal {
     Refusal::unreadable(describe(cx, &cx.request.name), error)
 }
 
-/// The object in words: `Role team-a/reader`.
+/// The object as shown to a person: `Role team-a/reader`.
 fn describe(cx: &Review<'_>, name: &str) -> String {
     let request = cx.request;
     let name = if name.is_empty() { "(without a name)" } else { name };
@@ -146,20 +144,20 @@ fn describe(cx: &Review<'_>, name: &str) -> String {
     }
 }
 
-/// The namespace of the object: the request's, or what the object says of itself.
+/// The namespace of the object: from the request, or else from its metadata.
 fn namespace_of<'x>(cx: &'x Review<'_>, metadata: &'x Meta<'_>) -> &'x str {
     if cx.request.namespace.is_empty() { &metadata.namespace } else { &cx.request.namespace }
 }
 
 object! {
-    /// `spec` as it is: any change of it is a change.
+    /// `spec`, unparsed: any difference counts as a change.
     #[derive(Default, Debug)]
     struct RawSpec<'a> {
         spec: Option<&'a RawValue> = "spec",
     }
 }
 
-/// Whether an UPDATE leaves the spec as it is written.
+/// Whether an UPDATE leaves the spec textually unchanged.
 fn same_spec(cx: &Review<'_>) -> Result<bool, Refusal> {
     if cx.request.operation != Operation::Update {
         return Ok(false);
@@ -169,8 +167,8 @@ fn same_spec(cx: &Review<'_>) -> Result<bool, Refusal> {
     Ok(new.spec.map(RawValue::get) == old.spec.map(RawValue::get))
 }
 
-/// Whether a terminating object changes in nothing but its metadata (the labels and annotations that decide something apart):
-/// clean-up must go through, even where the object could not be read any further.
+/// Whether only the metadata of a terminating object changes, and none of the labels and annotations that affect a
+/// verdict: clean-up must succeed, even if the rest of the object could not be parsed.
 fn is_clean_up(cx: &Review<'_>) -> Result<bool, Refusal> {
     let (Operation::Update, Some(new), Some(old)) = (cx.request.operation, cx.request.object, cx.request.old_object)
     else {
@@ -187,13 +185,13 @@ fn is_clean_up(cx: &Review<'_>) -> Result<bool, Refusal> {
         && same_beside_metadata(cx, new, old)?)
 }
 
-/// Whether owners were only taken away: what is left is in the order that it was in.
+/// Whether owners were only removed: the remaining ones are in their original order.
 fn only_fewer(now: &[OwnerReference<'_>], before: &[OwnerReference<'_>]) -> bool {
     let mut before = before.iter();
     now.iter().all(|owner| before.any(|known| known == owner))
 }
 
-/// Whether two objects are written alike in everything but their metadata.
+/// Whether two objects are textually identical except for their metadata.
 fn same_beside_metadata<'p>(cx: &Review<'p>, new: &'p RawValue, old: &'p RawValue) -> Result<bool, Refusal> {
     let beside = |object: &'p RawValue, root: &str| -> Result<Vec<(Text<'p>, &'p str)>, Refusal> {
         let members: json::Members<'p> = read(cx, Some(object), root)?;

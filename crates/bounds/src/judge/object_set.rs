@@ -1,4 +1,4 @@
-//! ClusterObjectSet, earlier ClusterExtensionRevision: OLM v1 applies whatever it lists, with its own rights.
+//! ClusterObjectSet, formerly ClusterExtensionRevision: OLM v1 applies whatever it lists, with its own rights.
 
 use super::review::Review;
 use crate::decide::guard::{self, Choice};
@@ -8,14 +8,14 @@ use crate::settings::{Bound, Severity};
 
 use super::{Verdict, describe, read_new, read_old, same_spec};
 
-/// Whoever writes one needs everything. OLM's own, which are bookkeeping, do not come here.
+/// Anyone who writes one needs to hold everything. OLM's own are bookkeeping and are not judged here.
 pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     if cx.settings.cluster_extensions.bound == Bound::Off {
         return Ok(Admitted("not-judged"));
     }
     let object: MetaOnly<'_> = read_new(cx)?;
-    // Labels and owners lead from an object to its extension: who changes them chooses what bounds it. By its annotations OLM's
-    // own set would look like one that a bundle brings.
+    // Labels and owners lead from an object to its extension: whoever changes them chooses what bounds it. With
+    // different annotations OLM's own set would look like one that comes from a bundle.
     let old: Option<MetaOnly<'_>> = read_old(cx)?;
     let same_owner = old.is_some_and(|old| {
         old.metadata.labels == object.metadata.labels

@@ -1,4 +1,5 @@
-//! The RBAC that OLM v0 makes by itself, with its own rights: known by who writes it *and* by what exactly is in it.
+//! The RBAC that OLM v0 creates by itself, with its own rights: recognized by who writes it *and* by its exact
+//! content.
 
 use serde_json::value::RawValue;
 
@@ -15,14 +16,14 @@ use super::binding::Binding;
 use super::read_new;
 use super::role::{Labelled, RoleObject};
 
-/// What the labels begin with by which the roles of a group take in those of its operators' APIs.
+/// The prefix of the labels by which the roles for an operator's APIs are aggregated into the roles of a group.
 const AGGREGATED_BY_GROUP: &str = "olm.opgroup.permissions/aggregate-to-";
-/// A role that OLM makes for an API that an operator provides.
+/// A role that OLM creates for an API that an operator provides.
 struct ApiRole {
-    /// The end of its name.
+    /// The suffix of its name.
     suffix: &'static str,
     verbs: &'static [&'static str],
-    /// The role of Kubernetes that takes it in.
+    /// The role of Kubernetes that it is aggregated into.
     taken_in_by: &'static str,
 }
 
@@ -33,7 +34,7 @@ const API_ROLES: &[ApiRole] = &[
 ];
 const CRD_VIEW: &[ApiRole] = &[ApiRole { suffix: "crdview", verbs: &["get"], taken_in_by: "view" }];
 
-/// Whether this is one of OLM's own roles or bindings. It is OLM that writes: whoever else does is not asked here.
+/// Whether this is one of OLM's own roles or bindings. The caller has already checked that OLM is the writer.
 pub(super) fn is_olms_own(cx: &Review<'_>, piece: &Piece<'_>) -> Result<bool, Refusal> {
     match (piece, cx.request.in_namespace()) {
         (Piece::Role(role, _), Some(_)) => Ok(own_role(&role.metadata.name, &role.rules).is_some()),
@@ -43,16 +44,18 @@ pub(super) fn is_olms_own(cx: &Review<'_>, piece: &Piece<'_>) -> Result<bool, Re
     }
 }
 
-/// A Role that OLM makes in a namespace: one rule, about one object.
+/// A Role that OLM creates in a namespace: one rule, about one object.
 #[derive(Debug, PartialEq, Eq)]
 enum OwnRole {
-    /// Access of an operator to its OperatorCondition, which is called like the operator and the Role.
+    /// An operator's access to its OperatorCondition, which has the same name as the operator and the Role.
     Condition,
-    /// Access of a Job that unpacks a bundle to the ConfigMap for it, which is called like the Role and the Job's account.
+    /// Access of the Job that unpacks a bundle to the ConfigMap for it, which has the same name as the Role and the
+    /// Job's account.
     Unpacking,
-    /// Access of the server of a catalog to the ConfigMap that the catalog is in.
+    /// A catalog server's access to the ConfigMap that contains the catalog.
     Catalog,
-    /// Access of an operator to its certificate. Who is bound to it is judged: it is a part of what the operator asks for.
+    /// An operator's access to its certificate. Bindings to it are still judged: it is part of what the operator
+    /// requests.
     Certificate,
 }
 
@@ -73,7 +76,7 @@ fn own_role(name: &str, rules: &[Rule<'_>]) -> Option<OwnRole> {
     }
 }
 
-/// What OLM calls the things that it makes to unpack a bundle.
+/// Whether this is the kind of name OLM gives to the objects it creates to unpack a bundle.
 fn is_digest(name: &str) -> bool {
     name.len() > 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -99,8 +102,8 @@ fn is_own_binding(cx: &Review<'_>, binding: &Binding<'_>, namespace: &str) -> Re
     })
 }
 
-/// `olm.og.<group>.<admin|edit|view>-<hash>`: takes in the roles of the APIs that operators of the group provide. OLM gives
-/// it no rules; on an update it carries along those that the API server's controller has filled in.
+/// `olm.og.<group>.<admin|edit|view>-<hash>`: aggregates the roles of the APIs that operators of the group provide. OLM
+/// gives it no rules; on an update it retains those that the aggregation controller of Kubernetes has filled in.
 fn is_group_role(role: &RoleObject<'_>, old: Option<&RoleObject<'_>>) -> bool {
     let labels = &role.metadata.labels;
     let by_group = |raw: &RawValue| {
@@ -119,15 +122,15 @@ fn is_group_role(role: &RoleObject<'_>, old: Option<&RoleObject<'_>>) -> bool {
         && role.aggregation_rule.is_none_or(by_group)
 }
 
-/// The definition that a role is about, if it is what OLM writes for an API that an operator provides: the use of it, or reading
-/// its definition, in a role that is called `<definition>-<version>-<admin|edit|view|crdview>`.
+/// The definition that a role is about, if the role is what OLM writes for an API that an operator provides: for using
+/// the API, or for reading its definition, with the name `<definition>-<version>-<admin|edit|view|crdview>`.
 pub(super) fn definition_of(role: &RoleObject<'_>, labels: &Labelled<'_>) -> Option<String> {
     let ([rule], None) = (&role.rules[..], role.aggregation_rule) else { return None };
     let ([group], [resource]) = (&rule.api_groups[..], &rule.resources[..]) else { return None };
     let reads_definition = group == "apiextensions.k8s.io" && resource == "customresourcedefinitions";
     let (definition, expected): (String, &[ApiRole]) = match &rule.resource_names[..] {
         [definition] if reads_definition => (definition.to_string(), CRD_VIEW),
-        // No definition has the name of a resource of the core group.
+        // A CustomResourceDefinition cannot be in the core group.
         [] if !group.is_empty() => (format!("{resource}.{group}"), API_ROLES),
         _ => return None,
     };
@@ -139,14 +142,13 @@ pub(super) fn definition_of(role: &RoleObject<'_>, labels: &Labelled<'_>) -> Opt
     (is_version(version) && is_written_so).then_some(definition)
 }
 
-/// `v1`, `v1alpha1`, `v2beta3`.
 fn is_version(text: &str) -> bool {
     text.strip_prefix('v').is_some_and(|rest| {
         rest.starts_with(|c: char| c.is_ascii_digit()) && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
     })
 }
 
-/// Whether a role is what OLM makes for a definition which came with an operator that is there.
+/// Whether a role is what OLM creates for a definition that came with an operator that still exists.
 fn is_api_role(cx: &Review<'_>, role: &RoleObject<'_>) -> Result<bool, Refusal> {
     let Some(definition) = definition_of(role, &read_new(cx)?) else { return Ok(false) };
     claims::is_backed(cx, &definition)

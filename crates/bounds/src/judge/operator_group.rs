@@ -21,7 +21,8 @@ use crate::settings::{Escalation, Severity};
 
 use super::{Verdict, namespace_of, read_new, read_old, same_spec, unreadable};
 
-/// As many operators as a new account is compared with: this is a warning, and must not cost the verdict.
+/// The maximum number of operators that a new account is compared with: this only produces a warning, and must not
+/// jeopardize the verdict.
 const MAX_COMPARED: usize = 32;
 
 pub(super) fn judge(cx: &Review<'_>) -> Verdict {
@@ -125,7 +126,7 @@ fn with_account(cx: &Review<'_>, group: &Group, old: Option<&Group>, boundary: &
     if !exists {
         missing_account(cx, group, account)?;
     }
-    // Whatever the status still says is the old choice; what is chosen now is the spec.
+    // The status still reflects the old choice; what is chosen now is in the spec.
     let targets = groups::targets(&Group { status_namespaces: Vec::new(), ..group.clone() }, &cx.lookups)?;
     if account_changed || targets_changed(group, old) || restrict_changed(group, old) {
         let act = format!("choose {} for {group}", boundary.description);
@@ -155,7 +156,7 @@ fn missing_account(cx: &Review<'_>, group: &Group, account: &str) -> Result<(), 
     cx.object(cx.settings.operator_groups.missing_service_account.into(), Reason::AccountMissing, text)
 }
 
-/// What the account holds where its operators reach.
+/// What the account holds in the namespaces that its operators reach.
 fn holder_in(cx: &Review<'_>, group: &Group, boundary: &Boundary, targets: &Targets) -> Result<Holder, Refusal> {
     let mut namespaces = ordered([group.namespace.clone()]);
     if let Targets::Namespaces(targets) = targets {
@@ -164,7 +165,7 @@ fn holder_in(cx: &Review<'_>, group: &Group, boundary: &Boundary, targets: &Targ
     Ok(holder(&cx.lookups, boundary.identity.clone(), Reach::Namespaces(&namespaces))?)
 }
 
-/// The account must not write what is always OLM's. Here a role whose name nobody can look up counts against it.
+/// The account must not write what is reserved for OLM. Here a role whose name cannot be looked up leads to a refusal.
 fn check_cluster_writes(cx: &Review<'_>, group: &Group, boundary: &Boundary, holder: &Holder) -> Result<(), Refusal> {
     if !writes::is_judged(cx) {
         return Ok(());
@@ -210,7 +211,7 @@ fn operators(installed: &[Installed]) -> String {
     format!(". Already there: {}", message::names(&names))
 }
 
-/// Says what a new account means for the operators that are there: they run on, and are judged at their next upgrade.
+/// Warns what a new account means for existing operators: they keep running, and are judged at their next upgrade.
 fn warn_of_operators(
     cx: &Review<'_>,
     group: &Group,
@@ -237,7 +238,7 @@ fn warn_of_operators(
         let demands = demand::of_csv(&cx.lookups, &csv, &group.namespace, targets)?;
         let exceeds = match authority.shortfall(cx, &demands, cx.settings.operator_groups.escalation) {
             Ok(shortfall) => !shortfall.excess.is_empty(),
-            // What nobody would judge any more is no reason to refuse the group.
+            // An operator that is too large to be judged is no reason to refuse the group.
             Err(refusal) if refusal.is_for(Reason::OverLimit) => true,
             Err(other) => return Err(other),
         };

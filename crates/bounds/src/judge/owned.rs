@@ -1,5 +1,5 @@
-//! What OLM v1's controller writes or deletes: judged as if the extension's boundary had sent it. What belongs to no extension
-//! is OLM's bookkeeping, or is refused.
+//! What OLM v1's controller writes or deletes: judged as if the extension's boundary had sent it. What belongs to no
+//! extension is OLM's bookkeeping, or is refused.
 
 use serde_json::value::RawValue;
 
@@ -28,24 +28,23 @@ use super::bookkeeping;
 use super::role::{self, RoleObject};
 use super::{OLM_V1, describe, is_clean_up, read, read_new, read_old, synthetic};
 
-/// Whether this is OLM v1's controller, and somebody wants it bounded.
+/// Whether this is OLM v1's controller, and the settings say that it is bounded.
 pub(super) fn is_judged(cx: &Review<'_>) -> bool {
     cx.settings.cluster_extensions.bound != Bound::Off
         && cx.is_by_olm_v1()
         && cx.request.operation != Operation::Connect
 }
 
-/// What is left to do after an object of OLM v1 was judged as such.
+/// What remains to be done after an object of OLM v1 was judged as such.
 #[derive(Debug)]
 pub(super) enum Judged {
-    /// Nothing.
+    /// Nothing: it is admitted.
     Admitted(Admitted),
-    /// It is to be judged for what it is, too, as if each of its boundaries had sent it: an extension that brings another one,
-    /// or an OperatorGroup, chooses a boundary like anybody else.
+    /// It also has to be judged by its own kind, as if each of its boundaries had sent it: an extension that brings
+    /// another extension, or an OperatorGroup, chooses a boundary like anyone else.
     AlsoAs(Vec<Identity>),
 }
 
-/// Judges what OLM v1 writes or deletes.
 pub(super) fn judge(cx: &Review<'_>) -> Result<Judged, Refusal> {
     let written = Written::read(cx)?;
     // Whoever acts as an extension keeps no records, and is bounded by the API server: what belongs to no extension is their own.
@@ -65,7 +64,8 @@ pub(super) fn judge(cx: &Review<'_>) -> Result<Judged, Refusal> {
     if owners.is_empty() {
         return Err(bookkeeping::belongs_to_nobody(cx, &name));
     }
-    // Taking away never widens: an uninstall must not hang, and an upgrade must be able to remove the old version's rights.
+    // Removing rights never widens anything: an uninstall must not hang, and an upgrade must be able to remove the old
+    // version's rights.
     if cx.request.operation == Operation::Delete && owners.iter().all(|owner| is_known(owner)) {
         return Ok(Judged::Admitted(Admitted("taken-away")));
     }
@@ -74,7 +74,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Result<Judged, Refusal> {
         return Ok(Judged::Admitted(Admitted("crd")));
     }
     let extensions = extensions(cx, &name, &owners)?;
-    // A definition that changes hands is taken from somebody.
+    // With more than one extension, the definition is taken from one by another, so it is not exempt.
     if is_exempt && extensions.len() == 1 {
         return Ok(Judged::Admitted(Admitted("crd")));
     }
@@ -85,17 +85,17 @@ pub(super) fn judge(cx: &Review<'_>) -> Result<Judged, Refusal> {
     if has_row_of_its_own(cx) { Ok(Judged::AlsoAs(boundaries)) } else { Ok(Judged::Admitted(Admitted("bounded"))) }
 }
 
-/// Judges the object by the boundary of one extension, and says which that is.
+/// Judges the object by the boundary of one extension, and returns that boundary.
 fn bound_by(cx: &Review<'_>, name: &str, extension_name: &str) -> Result<Option<Identity>, Refusal> {
-    // It is OLM's own account that writes, and none that an extension names: what `bound` says counts, unless the settings know
-    // better.
+    // The writer is OLM's own account, not one that an extension names: `bound` decides, unless the settings specify a
+    // phase.
     let phase = || Ok(cx.settings.phase().unwrap_or(Phase::Deprecated));
     let Some(boundary) = boundary(cx, name, extension_name, &phase)? else { return Ok(None) };
     bound(cx, name, extension_name, &boundary)?;
     Ok(Some(boundary.identity))
 }
 
-/// What bounds an extension that is there.
+/// What bounds an existing extension.
 pub(super) fn boundary(
     cx: &Review<'_>,
     name: &str,
@@ -110,7 +110,7 @@ pub(super) fn boundary(
     let unreadable = |error| Refusal::unreadable(format!("ClusterExtension {extension_name}"), error);
     let is_decided = extension.account().map_err(unreadable)?.is_none()
         || cx.settings.cluster_extensions.bound == Bound::ServiceAccount;
-    // The phase only matters where there is an account, and it does not count anyway.
+    // The phase matters only if the extension names an account that does not count anyway by the setting `bound`.
     let phase = if is_decided { cx.settings.phase().unwrap_or(Phase::Deprecated) } else { phase()? };
     let boundary = boundary::of_extension(&extension, cx.settings, phase).map_err(unreadable)?;
     if let Some(boundary) = &boundary {
@@ -124,7 +124,7 @@ pub(super) fn is_crd(cx: &Review<'_>) -> bool {
     kind.group == "apiextensions.k8s.io" && kind.kind == "CustomResourceDefinition"
 }
 
-/// Whether the object is judged for what it is, too, whoever writes it.
+/// Whether the object is also judged by its own kind, whoever writes it.
 fn has_row_of_its_own(cx: &Review<'_>) -> bool {
     matches!(cx.request.kind.group.as_str(), OLM_V1 | "operators.coreos.com")
 }
@@ -143,7 +143,7 @@ impl<'p> Written<'p> {
         Ok(Written { new: metadata(cx.request.object, "object")?, old: metadata(cx.request.old_object, "oldObject")? })
     }
 
-    /// New before old.
+    /// Both of them, new before old.
     pub(super) fn both(&self) -> impl Iterator<Item = &Meta<'p>> {
         self.new.iter().chain(&self.old)
     }
@@ -153,8 +153,8 @@ impl<'p> Written<'p> {
         self.both().any(|metadata| !metadata.labels.owner_name_v1.is_empty())
     }
 
-    /// What it says that it belongs to, each once: an object that moves from one extension to another is bounded by both, and
-    /// taking the label off is no way out.
+    /// The owners that it names, without duplicates: an object that moves from one extension to another is bounded by
+    /// both, and removing the label is no way out.
     fn owners(&self) -> Vec<&Labels<'p>> {
         let mut owners: Vec<&Labels<'p>> = Vec::new();
         for labels in self.both().map(|metadata| &metadata.labels).filter(|labels| !labels.owner_name_v1.is_empty()) {
@@ -174,12 +174,12 @@ fn is_known(owner: &Labels<'_>) -> bool {
     matches!(owner.owner_kind_v1.as_str(), "ClusterExtension" | "ClusterObjectSet" | "ClusterExtensionRevision")
 }
 
-/// The extensions that the owners lead to, each once. Of the owner as it is something must be left; who owned the object
-/// before may be gone.
+/// The extensions that the owners lead to, without duplicates. The current owner must still exist; a previous one may
+/// be gone.
 fn extensions(cx: &Review<'_>, name: &str, owners: &[&Labels<'_>]) -> Result<Vec<String>, Refusal> {
     let mut found: Vec<String> = Vec::new();
     for (number, owner) in owners.iter().enumerate() {
-        // Whoever may change the object could otherwise keep OLM from mending its labels.
+        // Otherwise anyone who may change the object could keep OLM from repairing its labels.
         if number > 0 && !is_known(owner) {
             continue;
         }
@@ -198,7 +198,7 @@ fn extensions(cx: &Review<'_>, name: &str, owners: &[&Labels<'_>]) -> Result<Vec
     Ok(found)
 }
 
-/// The extension that an object belongs to; nothing if what leads to it is gone.
+/// The extension that an object belongs to; `None` if what leads to it is gone.
 fn extension_of(cx: &Review<'_>, labels: &Labels<'_>, name: &str) -> Result<Option<String>, Refusal> {
     let between: Resource = match labels.owner_kind_v1.as_str() {
         "ClusterExtension" => return Ok(Some(labels.owner_name_v1.to_string())),
@@ -231,7 +231,7 @@ pub(super) fn owner<'m>(metadata: &'m Meta<'_>) -> Option<&'m str> {
     metadata.owner_references.iter().find(is_extension).map(|owner| owner.name.as_str())
 }
 
-/// An owner that is gone: nothing new comes for it.
+/// The owner is gone: nothing new may be written for it.
 fn gone(cx: &Review<'_>, name: &str, extension: &str) -> Refusal {
     Refusal::forbidden(
         Reason::UnknownOwner,
@@ -243,7 +243,7 @@ fn gone(cx: &Review<'_>, name: &str, extension: &str) -> Refusal {
     )
 }
 
-/// The verb on the object, no escalation in RBAC, no borrowed account in a workload.
+/// Requires the right to use the verb on the object, no escalation in RBAC, and no borrowed account in a workload.
 fn bound(cx: &Review<'_>, name: &str, extension: &str, boundary: &Boundary) -> Result<(), Refusal> {
     let scope = scope(cx);
     let runs_as = new_account(cx, extension)?;
@@ -275,7 +275,7 @@ fn bound(cx: &Review<'_>, name: &str, extension: &str, boundary: &Boundary) -> R
     bounded(cx, &judged, &[limit], cx.settings.cluster_extensions.escalation)
 }
 
-/// Where the API server looks for the right: a namespace is in itself, but not before it is there.
+/// The scope in which the API server checks the right: a Namespace is within itself, but only once it exists.
 fn scope(cx: &Review<'_>) -> Scope {
     let request = cx.request;
     let creates_namespace =
@@ -283,7 +283,7 @@ fn scope(cx: &Review<'_>) -> Scope {
     Scope::of(request.in_namespace().filter(|_| !creates_namespace))
 }
 
-/// The right to do this to this object. Admission cannot tell an update from a patch: either will do.
+/// The right to do this to this object. Admission cannot distinguish an update from a patch: either right is enough.
 fn verb<'r>(cx: &Review<'_>, scope: &Scope, authority: &Authority<'_>) -> Result<Option<Demand<'r>>, Refusal> {
     let request = cx.request;
     let verbs: &[&str] = match request.operation {
@@ -297,7 +297,7 @@ fn verb<'r>(cx: &Review<'_>, scope: &Scope, authority: &Authority<'_>) -> Result
         format!("{}/{}", request.resource.resource, request.sub_resource)
     };
     let rule = |verb: &str| {
-        // There is no name to grant by before an object is created.
+        // Before an object is created, there is no name to grant the right for.
         let named = request.operation != Operation::Create && !request.name.is_empty();
         let names = if named { vec![request.name.to_string().into()] } else { Vec::new() };
         Rule { resource_names: names, ..Rule::on(&[&request.resource.group], &[&resource], &[verb]) }.into_owned()
@@ -318,8 +318,8 @@ fn is_rbac(cx: &Review<'_>, kinds: &[&str]) -> bool {
     writes && cx.request.sub_resource.is_empty() && kind.group == RBAC && kinds.contains(&kind.kind.as_str())
 }
 
-/// No escalation: what a role would hold, or what a binding would give. What is taken over from somebody else is new to who
-/// takes it.
+/// No escalation: the rules that a role would have, or that a binding would grant. Rules of an object that is taken
+/// over from another extension are new to the one that takes it over.
 fn rbac<'r>(
     cx: &Review<'_>,
     extension: &str,
@@ -358,7 +358,7 @@ fn new_account(cx: &Review<'_>, extension: &str) -> Result<Option<String>, Refus
     }
     let new: Workload<'_> = read(cx, Some(object), "object")?;
     let new = new.account(kind).to_owned();
-    // What is taken over from somebody else is new to who takes it.
+    // The account of a workload that is taken over is new to the extension that takes it over.
     if let Some(old) = read_old::<Workload<'_>>(cx)?
         && old.account(kind) == new
         && read_old::<MetaOnly<'_>>(cx)?.is_some_and(|old| is_labelled(&old.metadata.labels, extension))
@@ -380,7 +380,7 @@ pub(super) fn borrowed<'r>(cx: &Review<'_>, extension: &str, account: &Holder) -
     Ok(demands)
 }
 
-/// By label and by owner: a label alone is easily put on a binding that was there before.
+/// By label and by owner: anyone can put a label on an existing binding.
 fn belongs_to(binding: &BindingMeta<'_>, extension: &str) -> bool {
     is_labelled(&binding.labels, extension)
         && binding
@@ -406,7 +406,7 @@ fn leads_to(kind: &str, name: &str, extension: &str) -> bool {
     }
 }
 
-/// The sets of an extension are called after it, with a number: `foo-3`.
+/// The sets of an extension have its name, followed by a number: `foo-3`.
 fn is_revision(name: &str, extension: &str) -> bool {
     let number = name.strip_prefix(extension).and_then(|rest| rest.strip_prefix('-'));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))

@@ -7,11 +7,12 @@ use crate::decide::boundary::SYNTHETIC_USER_PREFIX;
 use crate::decide::context::Context;
 use crate::rbac::subject::Identity;
 
-/// A request, and what its verdict has at hand.
+/// A request, and the context of its verdict.
 #[derive(Debug)]
 pub(crate) struct Review<'p> {
     pub(crate) request: &'p AdmissionRequest<'p>,
-    /// Who asks; nobody in the background audit. Not always who sent the request: OLM v1's account writes for extensions.
+    /// The requester; `None` in the background audit. Not always the sender of the request: OLM v1's account writes for
+    /// extensions.
     pub(crate) requester: Option<Identity>,
     cx: &'p Context<'p>,
 }
@@ -24,17 +25,17 @@ impl<'p> Review<'p> {
         Review { request, requester, cx }
     }
 
-    /// The same request, as if somebody else had sent it.
+    /// The same request, as if another identity had sent it.
     pub(crate) fn sent_by(&self, requester: Identity) -> Self {
         Review { requester: Some(requester), ..*self }
     }
 
-    /// Whether OLM v0 itself asks.
+    /// Whether OLM v0 itself is the requester.
     pub(crate) fn is_by_olm_v0(&self) -> bool {
         self.requester.as_ref().is_some_and(|requester| self.cx.settings.is_olm_v0(requester.user()))
     }
 
-    /// Whether OLM v1 writes: with its own account, or as the identity of an extension, as it does through
+    /// Whether OLM v1 is the writer: with its own account, or as the identity of an extension, as it does through
     /// `operator-bounds-controller scope`.
     pub(crate) fn is_by_olm_v1(&self) -> bool {
         self.requester.as_ref().is_some_and(|requester| {

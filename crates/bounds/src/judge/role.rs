@@ -1,5 +1,5 @@
-//! Role and ClusterRole that belong to an operator: their rules are bounded where they land. This closes the lifting and
-//! copying past the account, and `escalate` in RBAC that a bundle brings along.
+//! Role and ClusterRole that belong to an operator: their rules are bounded in the scope they apply to. This covers
+//! roles that OLM lifts or copies without using the account, and `escalate` in RBAC that a bundle brings along.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ object! {
 }
 
 impl RoleObject<'_> {
-    /// Whether both give the same rights, now and later.
+    /// Whether both grant the same rights, now and later.
     pub(super) fn gives_the_same(&self, other: &RoleObject<'_>) -> bool {
         self.rules == other.rules
             && self.aggregation_rule.map(RawValue::get) == other.aggregation_rule.map(RawValue::get)
@@ -47,7 +47,7 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     attribution::bound(cx, &Piece::Role(&role, old.as_ref()), &|scope| Ok(demands(cx, &role, scope, &everything)))
 }
 
-/// What the labels begin with by which Kubernetes' own roles take in others.
+/// The prefix of the labels by which roles are aggregated into Kubernetes' own roles.
 pub(super) const AGGREGATE_TO: &str = "rbac.authorization.k8s.io/aggregate-to-";
 
 object! {
@@ -66,7 +66,8 @@ object! {
 }
 
 impl<'a> Labelled<'a> {
-    /// The labels, with those that follow: what `view` takes in, `edit` takes in with it, and `admin` with that.
+    /// The labels, including implied ones: what is aggregated into `view` also reaches `edit`, and through that
+    /// `admin`.
     pub(super) fn with_what_follows(&self) -> BTreeMap<Text<'a>, Text<'a>> {
         let mut labels = BTreeMap::new();
         for (key, value) in &self.metadata.labels {
@@ -81,18 +82,19 @@ impl<'a> Labelled<'a> {
         labels
     }
 
-    /// Whether others may take it in at all.
+    /// Whether it may be aggregated into other roles at all.
     pub(super) fn is_taken_in(&self) -> bool {
         self.aggregating().next().is_some()
     }
 
-    /// Whether it carries no label by which a role of Kubernetes takes it in, but for this one.
+    /// Whether it carries no label that aggregates it into a role of Kubernetes other than this one.
     pub(super) fn are_taken_in_by(&self, role: &str) -> bool {
         let mut named = self.metadata.labels.keys().filter_map(|key| key.strip_prefix(AGGREGATE_TO));
         named.all(|named| named == role)
     }
 
-    /// Those by which other roles may take it in: not what OLM puts on everything that belongs to an operator.
+    /// The labels that may aggregate it into other roles: not those that OLM puts on everything that belongs to an
+    /// operator.
     fn aggregating(&self) -> impl Iterator<Item = (&Text<'a>, &Text<'a>)> {
         self.metadata.labels.iter().filter(|(key, _)| {
             !matches!(
@@ -108,8 +110,8 @@ impl<'a> Labelled<'a> {
     }
 }
 
-/// Whether an UPDATE of a ClusterRole leaves the labels as they are by which others take it in: with one of them, whoever is
-/// bound to those gets its rules.
+/// Whether an UPDATE of a ClusterRole leaves the labels unchanged that may aggregate it into others: with such a label,
+/// everyone bound to those roles gets its rules.
 fn gives_to_the_same(cx: &Review<'_>) -> Result<bool, Refusal> {
     if cx.request.kind.kind != "ClusterRole" {
         return Ok(true);
@@ -118,7 +120,6 @@ fn gives_to_the_same(cx: &Review<'_>) -> Result<bool, Refusal> {
     Ok(old.is_none_or(|old| new.aggregating().eq(old.aggregating())))
 }
 
-/// What a role asks for.
 pub(super) fn demands<'r>(
     cx: &Review<'_>,
     role: &'r RoleObject<'r>,

@@ -1,4 +1,4 @@
-//! Subscription: says early what will happen to what it installs.
+//! Subscription: warns early about what will happen to what it installs.
 
 use super::review::Review;
 use crate::decide::boundary::Boundary;
@@ -46,7 +46,7 @@ object! {
 }
 
 impl Approval<'_> {
-    /// OLM takes everything else for Automatic.
+    /// OLM treats every other value as Automatic.
     fn is_manual(&self) -> bool {
         self.spec.install_plan_approval == "Manual"
     }
@@ -66,8 +66,8 @@ pub(super) fn judge(cx: &Review<'_>) -> Verdict {
     if !read_new::<Approval<'_>>(cx)?.is_manual() {
         manual::check(cx, &format!("make {what} Automatic"), namespace)?;
     }
-    // Another channel, another version or an approval from now on by itself install something too; but what comes of it is
-    // said where the package changes.
+    // A different channel or version, or a change to automatic approval, also leads to an install; but the consequences
+    // are only reported when the package changes.
     if read_old::<Subscription<'_>>(cx)?.is_some_and(|old| old.spec == subscription.spec) {
         if cx.settings.guard_subscriptions == Severity::Off {
             return Ok(Admitted("unchanged"));
@@ -129,7 +129,7 @@ fn warn_of_missing_account(cx: &Review<'_>, what: &str, group: &Group) -> Result
 }
 
 /// `guardSubscriptions`: no user installs an operator with greater permissions than their own. Where nothing bounds the
-/// group, that is everything; and so it is where nobody can tell yet what will.
+/// group, that means everything; likewise where it cannot be determined yet what will bound it.
 pub(super) fn check_guard(cx: &Review<'_>, act: &str, namespace: &str) -> Result<(), Refusal> {
     let severity = cx.settings.guard_subscriptions;
     if severity == Severity::Off {

@@ -1,4 +1,4 @@
-//! Bindings to the synthetic identities of extensions: broad grants, misspelt names, mixed-up kinds.
+//! Bindings to the synthetic identities of extensions: broad grants, misspelt names, confused kinds.
 
 use super::review::Review;
 use crate::cluster::CLUSTER_EXTENSIONS;
@@ -14,10 +14,11 @@ use crate::settings::Severity;
 use super::binding::Binding;
 use super::describe;
 
-/// As many extensions as one binding is asked about.
+/// The maximum number of extensions looked up for one binding.
 const MAX_HINTS: usize = 3;
 
-/// Warns of, or refuses, what a binding would give to extensions. With `hints`, also of extensions that are not there.
+/// Warns about, or refuses, what a binding would grant to extensions. With `hints`, also warns about extensions that do
+/// not exist.
 pub(super) fn judge(cx: &Review<'_>, binding: &Binding<'_>, hints: bool) -> Result<(), Refusal> {
     let what = describe(cx, &binding.metadata.display_name());
     let mut users = Vec::new();
@@ -35,7 +36,7 @@ pub(super) fn judge(cx: &Review<'_>, binding: &Binding<'_>, hints: bool) -> Resu
     }
     broad_grant(cx, binding, &what, &users, group)?;
     for extension in users.iter().take(if hints { MAX_HINTS } else { 0 }) {
-        // Only a hint: where OLM v1 is not there (yet), nobody is refused for it.
+        // Only a hint: where OLM v1 is not installed (yet), this is no reason to refuse.
         if matches!(cx.lookups.get(CLUSTER_EXTENSIONS, None, extension), Ok(None)) {
             cx.warn(&format!(
                 "{what} is for User {SYNTHETIC_USER_PREFIX}{extension}, but there is no ClusterExtension {extension} (yet)"
@@ -50,7 +51,7 @@ enum Named<'s> {
     User(&'s str),
     /// Every extension without an account.
     Group,
-    /// No extension; perhaps somebody meant one.
+    /// No extension; possibly a misspelt one, with what was probably meant.
     Nobody(Option<String>),
 }
 
@@ -99,23 +100,24 @@ fn broad_grant(cx: &Review<'_>, binding: &Binding<'_>, what: &str, users: &[&str
     cx.object(severity, Reason::BroadGrant, text)
 }
 
-/// A wildcard, or one of the verbs that lead to everything, on objects of any name.
+/// A wildcard, or, on objects of any name, one of the verbs that lead to everything.
 fn is_broad(rule: &Rule<'_>) -> bool {
     let has = |list: &[Text<'_>], wanted: &[&str]| list.iter().any(|item| wanted.contains(&item.as_str()));
     let all_of_them = has(&rule.verbs, &["*"]) || has(&rule.resources, &["*"]);
-    // URLs have no group, and are the API server's own.
+    // URLs have no API group, and belong to the API server itself.
     let shared = rule.api_groups.is_empty() || rule.api_groups.iter().any(|group| is_shared(group));
     let wildcard = has(&rule.api_groups, &["*"]) || (all_of_them && shared);
     let unnamed = rule.resource_names.is_empty();
     let climbs = has(&rule.api_groups, &[RBAC])
         && has(&rule.resources, &["roles", "clusterroles"])
         && has(&rule.verbs, &["escalate", "bind"]);
-    // Of users, groups, accounts, uids or extras: each leads to somebody else.
+    // For users, groups, accounts, uids or extras: each leads to another identity.
     let impersonates = has(&rule.verbs, &["impersonate"]);
     wildcard || (unnamed && (climbs || impersonates))
 }
 
-/// Whether an API group is Kubernetes', `OpenShift`'s or OLM's own. What an operator brings itself may be all its own.
+/// Whether an API group belongs to Kubernetes, `OpenShift` or OLM. An operator may have every right to APIs that it
+/// brings itself.
 fn is_shared(group: &str) -> bool {
     !group.contains('.')
         || [".k8s.io", ".openshift.io", ".operatorframework.io", "operators.coreos.com"]

@@ -1,8 +1,8 @@
-//! Everything that comes for an extension, judged at once and before any of it is written: as the extension's boundary would have
-//! to write it.
+//! Everything that comes for an extension, judged at once and before any of it is written: as the extension's boundary
+//! would have to write it.
 //!
-//! What is admitted here is judged again object by object, when it is written: only then is it known what was there before. So
-//! nothing that cannot be told here opens a way; it is left to that review.
+//! What is admitted here is judged again object by object when it is written: only then is it known what existed
+//! before. So anything that cannot be determined here does not become a loophole; it is left to that review.
 
 use std::collections::BTreeSet;
 
@@ -29,29 +29,28 @@ use crate::settings::Crds;
 use super::owned;
 use super::review::Review;
 
-/// As many objects as are judged together: the largest real bundles bring a few hundred.
+/// The maximum number of objects judged together: the largest real bundles bring a few hundred.
 const MAX_OBJECTS: usize = 1_000;
-/// The group and the kind of what defines kinds.
+/// The group and the kind of CustomResourceDefinitions.
 const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
-/// What comes together.
+/// Objects that come together.
 #[derive(Debug)]
 pub(super) struct Whole<'w> {
-    /// In words.
+    /// What they are, as shown to a person.
     pub(super) what: String,
-    /// For which extension.
+    /// The name of the extension they belong to.
     pub(super) extension: &'w str,
-    /// Where objects land that do not say so themselves.
+    /// The namespace of objects that do not specify one.
     pub(super) namespace: &'w str,
     /// The objects, each as JSON.
     pub(super) objects: Vec<&'w str>,
-    /// Whether it is the first that comes for the extension, so that nothing of it is there yet.
+    /// Whether this is the first install of the extension, so that none of its objects exist yet.
     pub(super) is_first: bool,
-    /// Whether these are all the objects: a role that is not among them and not in the cluster does not exist.
+    /// Whether these are all the objects: a role that is neither among them nor in the cluster does not exist.
     pub(super) is_complete: bool,
 }
 
-/// One of the objects.
 #[derive(Debug)]
 struct Member<'w> {
     text: &'w str,
@@ -61,7 +60,7 @@ struct Member<'w> {
     scope: Scope,
 }
 
-/// Refuses what exceeds the boundary of the extension, with everything that is missing.
+/// Refuses what exceeds the boundary of the extension, listing everything that is missing.
 pub(super) fn judge(cx: &Review<'_>, whole: &Whole<'_>) -> Result<(), Refusal> {
     if whole.objects.len() > MAX_OBJECTS {
         return Err(too_many(whole));
@@ -74,7 +73,7 @@ pub(super) fn judge(cx: &Review<'_>, whole: &Whole<'_>) -> Result<(), Refusal> {
     let members = members(cx, whole, &manifests);
     let mut holders = vec![Holder::new(boundary.identity.clone())];
     holders.extend(accounts(whole, &members)?.into_iter().map(Holder::new));
-    // One list for everybody: which namespaces there are is up to the bundle, and each list of its own is a watch.
+    // One list for all accounts: the bundle determines the namespaces, and each list of its own would be a watch.
     find(&cx.lookups, &mut holders, Reach::Everywhere)?;
     let mut holders = holders.into_iter();
     let Some(holder) = holders.next() else { return Ok(()) };
@@ -128,7 +127,7 @@ fn read<'w>(whole: &Whole<'w>) -> Result<Vec<Manifest<'w>>, Refusal> {
     whole.objects.iter().enumerate().map(read).collect()
 }
 
-/// The objects whose resource is known, by a table and by the definitions among them. The others are named.
+/// The objects whose resource is known, from a table and from the definitions among them. A warning names the others.
 fn members<'w>(cx: &Review<'_>, whole: &Whole<'w>, manifests: &'w [Manifest<'w>]) -> Vec<Member<'w>> {
     let group = |manifest: &'w Manifest<'w>| manifest.api_version.split_once('/').map_or("", |(group, _)| group);
     let is_definition = |manifest: &'w Manifest<'w>| (group(manifest), manifest.kind.as_str()) == DEFINITION;
@@ -162,7 +161,7 @@ fn members<'w>(cx: &Review<'_>, whole: &Whole<'w>, manifests: &'w [Manifest<'w>]
     members
 }
 
-/// The accounts that pods among them would run as, each once.
+/// The accounts that pods among them would run as, without duplicates.
 fn accounts(whole: &Whole<'_>, members: &[Member<'_>]) -> Result<Vec<Identity>, Refusal> {
     let mut accounts: Vec<Identity> = Vec::new();
     for member in members {
@@ -180,7 +179,7 @@ fn accounts(whole: &Whole<'_>, members: &[Member<'_>]) -> Result<Vec<Identity>, 
     Ok(accounts)
 }
 
-/// What roles and bindings among them ask for, and bindings to nothing, in words.
+/// What the roles and bindings among them request, and descriptions of bindings to missing roles.
 fn rbac<'r>(
     cx: &Review<'_>,
     whole: &Whole<'_>,
@@ -198,7 +197,7 @@ fn rbac<'r>(
         let (kind, name) = (manifest.kind.as_str(), manifest.metadata.name.as_str());
         if let Some(key) = member.role_key() {
             let mut escalate = Rule::on(&[RBAC], &[key.resource()], &["escalate"]);
-            // A role that may be there already can be granted by its name.
+            // For a role that may already exist, the right can be granted by name.
             if !whole.is_first {
                 escalate.resource_names = vec![key.name.into()];
             }
@@ -207,7 +206,7 @@ fn rbac<'r>(
             continue;
         }
         match of_binding(cx, kind, manifest, member.scope.clone(), &own)? {
-            // What a role beside it holds is asked for already; there is nothing to explain.
+            // The rules of a role among the objects are already requested; there is nothing to explain.
             Some(demand) if members.iter().any(|role| role.is_bound_by(member)) => {
                 demands.push(Demand { why: None, ..demand });
             }
@@ -225,27 +224,27 @@ fn rbac<'r>(
 }
 
 impl Member<'_> {
-    /// The role that it is.
+    /// The key of this role, if it is one.
     fn role_key(&self) -> Option<RoleKey> {
         let is_role = self.group == RBAC && matches!(self.manifest.kind.as_str(), "Role" | "ClusterRole");
         let namespace = self.scope.namespace().map(str::to_owned);
         is_role.then(|| RoleKey { namespace, name: self.manifest.metadata.name.to_string() })
     }
 
-    /// Whether it is a role that a binding gives where it is itself.
+    /// Whether it is a role that a binding grants in the role's own scope.
     fn is_bound_by(&self, binding: &Member<'_>) -> bool {
         let bound = binding.manifest.role_ref.key(binding.scope.namespace());
         self.scope == binding.scope && bound.is_some() && self.role_key() == bound
     }
 
-    /// The right to do this to the object, by its name if it has to be there for that.
+    /// The right to use this verb on the object, by its name if the object must already exist for that.
     fn right(&self, verb: &str) -> Rule<'static> {
         let names = if verb == "create" { Vec::new() } else { vec![self.manifest.metadata.name.clone()] };
         let rule = Rule::on(&[self.group], &[&self.resource.plural], &[verb]);
         Rule { resource_names: names, ..rule }.into_owned()
     }
 
-    /// Where the API server looks for the right to change it: a namespace is in itself once it is there.
+    /// The scope in which the API server checks the right to change it: an existing Namespace is within itself.
     fn scope_of_changes(&self) -> Scope {
         if self.group.is_empty() && self.manifest.kind == "Namespace" {
             return Scope::of(Some(&self.manifest.metadata.name));
@@ -254,7 +253,7 @@ impl Member<'_> {
     }
 }
 
-/// The right to write each of them: to create it, or, where it may be there already, to change it.
+/// The right to write each of them: to create it, or, where it may already exist, to change it.
 fn verbs<'r>(
     cx: &Review<'_>,
     whole: &Whole<'_>,
@@ -275,7 +274,7 @@ fn verbs<'r>(
             let is_held = authority.holds(cx, &member.scope, std::slice::from_ref(&create))?;
             creations.push((&member.scope, create.clone(), is_held));
         }
-        // What is missing is said once.
+        // Each missing right is reported only once.
         if creations[number].2 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Bundles that OLM has unpacked into a ConfigMap: plain, or gzip and base64.
+//! Bundles that OLM has unpacked into a ConfigMap: plain, or compressed with gzip and encoded in base64.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::read::object::object;
 use crate::read::text::Text;
 use crate::read::yaml;
 
-/// What one verdict spends on bundles: unpacking is cheap, reading YAML is not.
+/// What one verdict may spend on bundles: decompressing is cheap, parsing YAML is not.
 #[derive(Debug)]
 pub(crate) struct Budget {
     unpacked: usize,
@@ -15,8 +15,8 @@ pub(crate) struct Budget {
 }
 
 impl Default for Budget {
-    /// A ConfigMap holds at most 1 MiB; unpacked, it is allowed to be sixteen times that. More is a bomb. Of that one MiB is
-    /// read: the largest real ClusterServiceVersion has two thirds of it.
+    /// A ConfigMap holds at most 1 MiB; decompressed, sixteen times that is allowed. Anything larger is taken for a
+    /// decompression bomb. One MiB of it is parsed: the largest real ClusterServiceVersion takes two thirds of that.
     fn default() -> Self {
         Budget { unpacked: 16 * 1024 * 1024, read: 1024 * 1024 }
     }
@@ -30,16 +30,16 @@ object! {
     }
 }
 
-/// What is in an unpacked bundle.
+/// The content of an unpacked bundle.
 #[derive(Debug, Default)]
 pub(crate) struct Bundle {
-    /// The manifests, each as JSON, but for those that are plainly of a kind that is not wanted.
+    /// The manifests, each as JSON, except those that are clearly of a kind that is not wanted.
     pub manifests: Vec<String>,
-    /// Entries that cannot be read, and why. OLM skips those that are no manifests, and installs the rest.
+    /// Entries that cannot be read, and why. OLM skips entries that are not manifests, and installs the rest.
     pub unreadable: Vec<String>,
 }
 
-/// The manifests of an unpacked bundle. The error says why it is none.
+/// The manifests of an unpacked bundle. The error says why it is not a bundle.
 pub(crate) fn read(config_map: &[u8], wanted: &dyn Fn(&str) -> bool, budget: &mut Budget) -> Result<Bundle, String> {
     let text = std::str::from_utf8(config_map).map_err(|error| error.to_string())?;
     let map: ConfigMap<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -78,8 +78,8 @@ impl Bundle {
     }
 }
 
-/// The kind of a manifest that is written as people write them: in YAML, with one line that says it. Definitions are by far the
-/// longest manifests of a bundle, and need not be read for it.
+/// The kind of a manifest in the usual notation: YAML with a single line for the kind. Definitions are by far the
+/// longest manifests of a bundle, and this avoids parsing them.
 fn plain_kind(text: &str) -> Option<&str> {
     let mut lines = text.lines().filter(|line| line.get(..4).is_some_and(|key| key.eq_ignore_ascii_case("kind")));
     let (Some(line), None) = (lines.next(), lines.next()) else { return None };
@@ -87,17 +87,16 @@ fn plain_kind(text: &str) -> Option<&str> {
     kind.bytes().all(|letter| letter.is_ascii_alphanumeric()).then_some(kind)
 }
 
-/// base64 of a gzip header.
+/// Whether it begins with a gzip header in base64.
 fn looks_packed(text: &str) -> bool {
     text.starts_with("H4sI")
 }
 
-/// base64, then gzip.
 fn unpack(packed: &str, budget: &mut usize) -> Result<String, String> {
     gzip::unpack(&gzip::from_base64(packed)?, budget)
 }
 
-/// Bundles are written in YAML or JSON.
+/// Bundles contain YAML or JSON.
 fn to_json(text: &str) -> Result<String, String> {
     if text.trim_start().starts_with('{') {
         return Ok(text.to_owned());

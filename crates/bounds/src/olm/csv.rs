@@ -1,4 +1,4 @@
-//! A ClusterServiceVersion: the part of it that asks for permissions.
+//! A ClusterServiceVersion: the part of it that requests permissions.
 
 use std::collections::BTreeSet;
 
@@ -12,26 +12,26 @@ object! {
     /// A ClusterServiceVersion. `spec.install.spec` is read whatever `strategy` says.
     #[derive(Debug, Clone, Default)]
     pub struct ClusterServiceVersion<'a> {
-        /// `metadata`.
+        /// The object metadata that affects a verdict.
         pub metadata: Meta<'a> = "metadata",
-        /// `spec`.
+        /// What the operator consists of and requests.
         pub spec: Spec<'a> = "spec",
     }
 }
 
 object! {
-    /// `spec`.
+    /// The part of `spec` that affects a verdict.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Spec<'a> {
-        /// The version it comes after.
+        /// The name of the version that it replaces.
         pub replaces: Text<'a> = "replaces",
-        /// How it is installed.
+        /// `spec.install`, which contains the strategy.
         install: Install<'a> = "install",
-        /// Definitions.
+        /// Definitions that it claims to own or requires.
         customresourcedefinitions: Definitions<'a> = "customresourcedefinitions",
-        /// API services.
+        /// API services that it serves.
         apiservicedefinitions: ApiServices<'a> = "apiservicedefinitions",
-        /// Webhooks.
+        /// Admission and conversion webhooks.
         pub webhookdefinitions: Vec<Webhook<'a>> = "webhookdefinitions",
     }
 }
@@ -47,11 +47,11 @@ object! {
     /// `spec.install.spec`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Strategy<'a> {
-        /// Permissions in namespaces.
+        /// Permissions in the operator's own namespace and in its targets.
         pub permissions: Vec<Permission<'a>> = "permissions",
         /// Permissions in the whole cluster.
         pub cluster_permissions: Vec<Permission<'a>> = "clusterPermissions",
-        /// What runs.
+        /// The Deployments of the operator.
         pub deployments: Vec<Deployment<'a>> = "deployments",
     }
 }
@@ -60,9 +60,9 @@ object! {
     /// An entry of `permissions` or `clusterPermissions`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Permission<'a> {
-        /// Whose they are.
+        /// The account that the rules are granted to.
         pub service_account_name: Text<'a> = "serviceAccountName",
-        /// The rules.
+        /// The rules that are granted to it.
         pub rules: Vec<Rule<'a>> = "rules",
     }
 }
@@ -71,7 +71,7 @@ object! {
     /// An entry of `deployments`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Deployment<'a> {
-        /// The name.
+        /// The name of the Deployment, which API services and webhooks refer to.
         pub name: Text<'a> = "name",
         spec: DeploymentSpec<'a> = "spec",
     }
@@ -85,7 +85,7 @@ object! {
 }
 
 object! {
-    /// The part of a pod template that says who it runs as.
+    /// The part of a pod template that says which account it runs as.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct PodTemplate<'a> {
         spec: PodSpec<'a> = "spec",
@@ -104,7 +104,7 @@ object! {
     /// `customresourcedefinitions`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub(crate) struct Definitions<'a> {
-        /// Those that it says are its own.
+        /// Definitions that it claims to own.
         pub owned: Vec<Definition<'a>> = "owned",
     }
 }
@@ -129,9 +129,9 @@ object! {
     /// An entry of `apiservicedefinitions.owned`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct ApiService<'a> {
-        /// The Deployment behind it.
+        /// The Deployment that serves it.
         pub deployment_name: Text<'a> = "deploymentName",
-        // OLM lets others use what it says it serves.
+        // OLM lets others use what it claims to serve.
         group: Text<'a> = "group",
         version: Text<'a> = "version",
         name: Text<'a> = "name",
@@ -145,20 +145,20 @@ object! {
     pub struct Webhook<'a> {
         /// `ValidatingAdmissionWebhook`, `MutatingAdmissionWebhook` or `ConversionWebhook`.
         pub webhook_type: Text<'a> = "type",
-        /// The Deployment behind it.
+        /// The Deployment that serves it.
         pub deployment_name: Text<'a> = "deploymentName",
     }
 }
 
 impl PodTemplate<'_> {
-    /// The account of the pods.
+    /// The account that the pods run as.
     #[must_use]
     pub fn account(&self) -> &str {
         account_of(&self.spec.service_account_name, &self.spec.service_account)
     }
 }
 
-/// `serviceAccountName`, else the old alias `serviceAccount`, else `default`.
+/// `serviceAccountName`, otherwise the deprecated alias `serviceAccount`, otherwise `default`.
 #[must_use]
 pub fn account_of<'t>(name: &'t str, alias: &'t str) -> &'t str {
     [name, alias].into_iter().find(|name| !name.is_empty()).unwrap_or("default")
@@ -171,8 +171,8 @@ impl<'a> ClusterServiceVersion<'a> {
         &self.spec.install.spec
     }
 
-    /// The accounts that its Deployments run as. OLM knows nothing of the old alias: where it sets up serving, it writes
-    /// `default` beside it, and that is the one that Kubernetes takes.
+    /// The accounts that its Deployments run as. OLM does not know the deprecated alias: where it sets up serving, it
+    /// writes `default` next to it, and Kubernetes uses that one.
     #[must_use]
     pub fn accounts(&self) -> BTreeSet<&str> {
         let serving = self.serving_deployments();
@@ -184,13 +184,13 @@ impl<'a> ClusterServiceVersion<'a> {
         ordered(named.chain(defaulted.map(|_| "default")))
     }
 
-    /// The CustomResourceDefinitions that it says are its own.
+    /// The CustomResourceDefinitions that it claims to own.
     #[must_use]
     pub fn definitions(&self) -> BTreeSet<&str> {
         ordered(self.spec.customresourcedefinitions.owned.iter().map(|definition| definition.name.as_str()))
     }
 
-    /// The Deployments behind its API services and webhooks.
+    /// The Deployments that serve its APIs and webhooks.
     #[must_use]
     pub fn serving_deployments(&self) -> BTreeSet<&str> {
         let services = self.spec.apiservicedefinitions.owned.iter().map(|service| service.deployment_name.as_str());
@@ -198,13 +198,13 @@ impl<'a> ClusterServiceVersion<'a> {
         ordered(services.chain(webhooks))
     }
 
-    /// The namespace this says it is a copy of.
+    /// The namespace of the original, if this claims to be a copy.
     #[must_use]
     pub fn copied_from(&self, namespace: &str) -> Option<&str> {
         self.metadata.copied_from(namespace)
     }
 
-    /// Whether both ask for the same: what an UPDATE must leave alone to be admitted without a look-up.
+    /// Whether both request the same: what an UPDATE must leave unchanged to be admitted without a look-up.
     #[must_use]
     pub fn asks_the_same(&self, other: &ClusterServiceVersion<'_>) -> bool {
         self.spec == other.spec

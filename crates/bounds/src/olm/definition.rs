@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: what that of ClusterExtensions says of the account, and which resource a new kind is.
+//! CustomResourceDefinitions: what that of ClusterExtensions says about the account, and the resource of a new kind.
 
 use serde_json::value::RawValue;
 
@@ -8,33 +8,34 @@ use crate::read::text::Text;
 /// The name of the definition of ClusterExtensions.
 pub const EXTENSIONS: &str = "clusterextensions.olm.operatorframework.io";
 
-/// What a definition of ClusterExtensions says of the service account.
+/// What a definition of ClusterExtensions says about the service account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// There must be one.
+    /// The field is required.
     Required,
-    /// There may be one.
+    /// The field is optional.
     Optional {
-        /// The description says that it is ignored, or deprecated.
+        /// Whether the description says that it is ignored, or deprecated.
         is_ignored: bool,
     },
-    /// There is no such field.
+    /// The field does not exist.
     Absent,
 }
 
-/// What a definition of ClusterExtensions, as JSON, says of the field in a version; nothing if it does not have that version.
+/// What a definition of ClusterExtensions, as JSON, says about the field in a version; `None` if it does not have that
+/// version.
 #[must_use]
 pub fn field(definition: &str, version: &str) -> Option<Field> {
     const SPEC: &[&str] = &["schema", "openAPIV3Schema", "properties", "spec"];
     let versions = list_at(definition, &["spec", "versions"]);
     let written = versions.into_iter().map(RawValue::get).find(|written| text_at(written, &["name"]) == *version)?;
     let spec = at(written, SPEC).unwrap_or("{}");
-    // `v1alpha1` of 0.16 has it in `spec.install`; everything else in `spec`.
+    // `v1alpha1` of 0.16 has it in `spec.install`; all other versions in `spec`.
     let install = at(spec, &["properties", "install"]);
     Some(install.and_then(field_of).or_else(|| field_of(spec)).unwrap_or(Field::Absent))
 }
 
-/// What the schema of an object says of the field; nothing if it does not have it.
+/// What the schema of an object says about the field; `None` if it does not have it.
 fn field_of(schema: &str) -> Option<Field> {
     const NAME: &str = "serviceAccount";
     let written = at(schema, &["properties", NAME])?;
@@ -45,21 +46,17 @@ fn field_of(schema: &str) -> Option<Field> {
     Some(Field::Optional { is_ignored: description.contains("ignored") || description.contains("deprecated") })
 }
 
-/// A resource that a definition brings.
+/// The resource that a CustomResourceDefinition defines.
 #[derive(Debug)]
 pub(crate) struct Defined<'a> {
-    /// The API group.
     pub(crate) group: Text<'a>,
-    /// The kind.
     pub(crate) kind: Text<'a>,
-    /// The resource.
     pub(crate) plural: Text<'a>,
-    /// Whether its objects are in namespaces.
     pub(crate) is_namespaced: bool,
 }
 
 impl<'a> Defined<'a> {
-    /// What a definition, as JSON, brings.
+    /// Reads the resource from a CustomResourceDefinition in JSON.
     pub(crate) fn read(definition: &'a str) -> Self {
         let text = |way: &[&str]| text_at(definition, way);
         Defined {
@@ -96,7 +93,7 @@ mod tests {
             (r#"{"properties":{"serviceAccount":{"description":"a Deprecated field"}}}"#, optional(true)),
             (r#"{"properties":{"serviceAccount":{"description":"is completely ignored."}}}"#, optional(true)),
             (r#"{"required":["source"],"properties":{"source":{}}}"#, Some(Field::Absent)),
-            // A field that nothing describes cannot be required either.
+            // A field without a schema cannot be required either.
             (r#"{"required":["serviceAccount"],"properties":{}}"#, Some(Field::Absent)),
             (
                 r#"{"properties":{"install":{"required":["serviceAccount"],"properties":{"serviceAccount":{}}}}}"#,

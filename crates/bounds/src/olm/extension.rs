@@ -1,4 +1,4 @@
-//! ClusterExtension: the life of `spec.serviceAccount`, and what bounds an extension.
+//! ClusterExtension: the life cycle of `spec.serviceAccount`, and what bounds an extension.
 
 use serde_json::value::RawValue;
 
@@ -7,23 +7,23 @@ use crate::read::json::{Members, Unreadable};
 use crate::read::object::object;
 use crate::read::text::Text;
 
-/// The name in place of an account's by which OLM 1.2 to 1.10, with the feature gate `SyntheticPermissions`, is told to act as the
+/// The reserved account name that tells OLM 1.2 to 1.10, with the feature gate `SyntheticPermissions`, to act as the
 /// extension's synthetic identity.
 pub const SYNTHETIC_ACCOUNT: &str = "olm.synthetic-user";
 
 object! {
-    /// A ClusterExtension, of `v1` and both shapes of `v1alpha1`.
+    /// A ClusterExtension, in `v1` and both forms of `v1alpha1`.
     #[derive(Debug, Clone, Default)]
     pub struct ClusterExtension<'a> {
-        /// `metadata`.
+        /// The object metadata that affects a verdict.
         pub metadata: Meta<'a> = "metadata",
-        /// `spec`.
+        /// What the extension installs, and as which account.
         pub spec: Spec<'a> = "spec",
     }
 }
 
 object! {
-    /// `spec`.
+    /// The part of `spec` that affects a verdict.
     #[derive(Debug, Clone, Default)]
     pub struct Spec<'a> {
         namespace: Text<'a> = "namespace",
@@ -32,7 +32,7 @@ object! {
         install: Install<'a> = "install",
         /// What is installed.
         pub source: Option<&'a RawValue> = "source",
-        /// How it is configured.
+        /// The configuration of what is installed.
         pub config: Option<&'a RawValue> = "config",
         package_name: Option<&'a RawValue> = "packageName",
         version: Option<&'a RawValue> = "version",
@@ -67,7 +67,7 @@ impl<'a> ClusterExtension<'a> {
             .unwrap_or_default()
     }
 
-    /// Where the field is, in every place where it is.
+    /// Every place in which the field is set.
     #[must_use]
     pub fn fields(&self) -> Vec<&'static [&'static str]> {
         let mut places: Vec<&'static [&'static str]> = Vec::new();
@@ -80,7 +80,7 @@ impl<'a> ClusterExtension<'a> {
         places
     }
 
-    /// The name of the account, if the field says one.
+    /// The name of the account, if the field specifies one.
     pub fn account(&self) -> Result<Option<Text<'a>>, Unreadable> {
         let Some(raw) = self.spec.service_account.or(self.spec.install.service_account) else { return Ok(None) };
         let place = self.fields().first().map(|path| path.join(".")).unwrap_or_default();
@@ -88,7 +88,7 @@ impl<'a> ClusterExtension<'a> {
         Ok(Some(account.name).filter(|name| !name.is_empty()))
     }
 
-    /// What it installs, as it is written: package, version, channel and configuration.
+    /// What it installs, unparsed: package, version, channel and configuration.
     #[must_use]
     pub fn content(&self) -> [Option<&str>; 5] {
         let spec = &self.spec;
@@ -96,7 +96,7 @@ impl<'a> ClusterExtension<'a> {
     }
 }
 
-/// The same JSON object without one member; everything else stays as it is written.
+/// The same JSON object without one member; everything else stays textually unchanged.
 pub fn without(text: &str, path: &[&str]) -> Result<String, serde_json::Error> {
     let members: Members<'_> = serde_json::from_str(text)?;
     let mut out = String::from("{");

@@ -1,4 +1,4 @@
-//! OperatorGroups: which one is active in a namespace, what it targets, whom it names.
+//! OperatorGroups: the fields that determine which one is active in a namespace, what it targets, and its account.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,20 +12,20 @@ object! {
     /// An OperatorGroup.
     #[derive(Debug, Clone, Default)]
     pub struct OperatorGroup<'a> {
-        /// `metadata`.
+        /// The object metadata that affects a verdict.
         pub metadata: Meta<'a> = "metadata",
-        /// `spec`.
+        /// What the administrator asked for.
         pub spec: Spec<'a> = "spec",
-        /// `status`.
+        /// What OLM made of it.
         pub status: Status<'a> = "status",
     }
 }
 
 object! {
-    /// `spec`.
+    /// The part of an OperatorGroup's `spec` that affects a verdict.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Spec<'a> {
-        /// The account that bounds everything in the group.
+        /// The account that bounds every operator of the group.
         pub service_account_name: Text<'a> = "serviceAccountName",
         /// The targets by name.
         pub target_namespaces: Vec<Text<'a>> = "targetNamespaces",
@@ -35,10 +35,10 @@ object! {
 }
 
 object! {
-    /// `status`.
+    /// The part of an OperatorGroup's `status` that affects a verdict.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Status<'a> {
-        /// The targets as OLM resolved them; `""` means all.
+        /// The targets as OLM resolved them; `""` means all namespaces.
         pub namespaces: Vec<Text<'a>> = "namespaces",
         /// The account as OLM resolved it.
         pub service_account_ref: AccountRef<'a> = "serviceAccountRef",
@@ -49,21 +49,21 @@ object! {
     /// `status.serviceAccountRef`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct AccountRef<'a> {
-        /// The name.
+        /// The name of the account.
         pub name: Text<'a> = "name",
     }
 }
 
-/// What verdicts need of an OperatorGroup.
+/// The part of an OperatorGroup that verdicts need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Its namespace.
+    /// The namespace that it manages.
     pub namespace: String,
-    /// Its name.
+    /// The name of the group.
     pub name: String,
     /// The account it names; the spec is authoritative.
     pub account: Option<String>,
-    /// The account that OLM still uses, where the status lags behind.
+    /// The account that OLM still uses while the status lags behind.
     pub status_account: Option<String>,
     /// Targets by name.
     pub target_namespaces: Vec<String>,
@@ -71,7 +71,7 @@ pub struct Group {
     pub selector: Selector<'static>,
     /// Targets as OLM resolved them.
     pub status_namespaces: Vec<String>,
-    /// `operator-bounds/restrict`.
+    /// The annotation `operator-bounds/restrict`, unparsed.
     pub restrict: String,
 }
 
@@ -98,12 +98,12 @@ impl From<OperatorGroup<'_>> for Group {
     }
 }
 
-/// The namespaces a group reaches.
+/// The namespaces that a group reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Targets {
-    /// All of them.
+    /// All namespaces of the cluster.
     All,
-    /// These.
+    /// Only these namespaces.
     Namespaces(BTreeSet<String>),
 }
 
@@ -121,7 +121,7 @@ impl Group {
             || self.target_namespaces.iter().chain(&self.status_namespaces).any(|target| target == namespace)
     }
 
-    /// Whether this account is the group's, by spec or by the status that lags behind.
+    /// Whether this account is the group's, according to the spec or to a status that lags behind.
     #[must_use]
     pub fn uses(&self, account: &str) -> bool {
         [&self.account, &self.status_account].into_iter().flatten().any(|known| known == account)

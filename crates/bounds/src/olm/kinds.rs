@@ -1,9 +1,9 @@
-//! From the kind of an object to the resource that RBAC speaks of, and whether it lives in a namespace.
+//! Maps the kind of an object to its RBAC resource, and says whether it is namespaced.
 
 use std::borrow::Cow;
 
-/// The kinds that operators bring and Kubernetes, `OpenShift`, cert-manager or Prometheus' operator define: the API group, those in
-/// namespaces, those that are not.
+/// The kinds that operators bring and that Kubernetes, `OpenShift`, cert-manager or the Prometheus operator define: the
+/// API group, its namespaced kinds, and its cluster-scoped kinds.
 const KINDS: [(&str, &str, &str); 25] = [
     (
         "",
@@ -46,16 +46,16 @@ const KINDS: [(&str, &str, &str); 25] = [
     ("storage.k8s.io", "CSIStorageCapacity", "CSIDriver StorageClass VolumeAttributesClass"),
 ];
 
-/// What RBAC calls a kind.
+/// The RBAC resource of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource<'a> {
-    /// The name in URLs: the plural, in small letters.
+    /// The name in URLs: the plural, in lower case.
     pub plural: Cow<'a, str>,
-    /// Whether its objects are in namespaces.
+    /// Whether its objects are namespaced.
     pub is_namespaced: bool,
 }
 
-/// The resource of a kind that is known.
+/// The resource of a known kind.
 #[must_use]
 pub fn resource(group: &str, kind: &str) -> Option<Resource<'static>> {
     let (_, namespaced, cluster) = KINDS.iter().find(|(known, ..)| *known == group)?;
@@ -64,7 +64,7 @@ pub fn resource(group: &str, kind: &str) -> Option<Resource<'static>> {
     (is_namespaced || is_in(cluster)).then(|| Resource { plural: Cow::Owned(plural(kind)), is_namespaced })
 }
 
-/// What a kind is most likely called in URLs: its name in small letters with an `s`, but for a few.
+/// The most likely name of a kind in URLs: in lower case with an `s` appended, with a few exceptions.
 #[must_use]
 pub fn plural(kind: &str) -> String {
     let kind = kind.to_ascii_lowercase();

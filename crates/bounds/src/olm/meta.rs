@@ -1,4 +1,4 @@
-//! The part of an object's metadata that decides something. Everything else is skipped, not built.
+//! The part of an object's metadata that affects a verdict. Everything else is skipped, not built.
 
 use crate::read::object::object;
 use crate::read::text::Text;
@@ -7,28 +7,27 @@ object! {
     /// Any object, of which only the metadata is read.
     #[derive(Debug, Default)]
     pub(crate) struct MetaOnly<'a> {
-        /// `metadata`.
         pub metadata: Meta<'a> = "metadata",
     }
 }
 
 object! {
-    /// `metadata`.
+    /// The part of `metadata` that affects a verdict.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Meta<'a> {
-        /// The name; empty while `generateName` waits for one.
+        /// The name; empty until the API server generates one from `generateName`.
         pub name: Text<'a> = "name",
-        /// The prefix of a name to come.
+        /// The prefix of a name that the API server will generate.
         pub generate_name: Text<'a> = "generateName",
-        /// The namespace.
+        /// The namespace; empty for cluster-scoped objects.
         pub namespace: Text<'a> = "namespace",
         /// The labels that OLM sets.
         pub labels: Labels<'a> = "labels",
-        /// The annotations that count.
+        /// The annotations that affect a verdict.
         pub annotations: Annotations<'a> = "annotations",
-        /// The owners.
+        /// The owner references.
         pub owner_references: Vec<OwnerReference<'a>> = "ownerReferences",
-        /// Set while a finalizer keeps the object alive.
+        /// Set while a finalizer keeps the object from being deleted.
         pub deletion_timestamp: Option<Text<'a>> = "deletionTimestamp",
     }
 }
@@ -53,16 +52,16 @@ object! {
 }
 
 object! {
-    /// The part of a binding's metadata that says whose it is.
+    /// The part of a binding's metadata that says which operator it belongs to.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct BindingMeta<'a> {
-        /// The name.
+        /// The name of the binding.
         pub name: Text<'a> = "name",
-        /// The namespace of a RoleBinding.
+        /// The namespace of a RoleBinding; empty for a ClusterRoleBinding.
         pub namespace: Text<'a> = "namespace",
         /// The labels that OLM sets.
         pub labels: Labels<'a> = "labels",
-        /// The owners.
+        /// The owner references.
         pub owner_references: Vec<OwnerReference<'a>> = "ownerReferences",
     }
 }
@@ -97,7 +96,8 @@ impl BindingMeta<'_> {
     #[must_use]
     pub fn belongs_to(&self, namespace: &str, csv: &str) -> bool {
         let labels = &self.labels;
-        // OLM labels copies with the target's namespace, and where they come from with `olm.copiedFrom`.
+        // OLM labels copies with the target namespace as the owner's, and with the original namespace as
+        // `olm.copiedFrom`.
         let from = if labels.copied_from.is_empty() { &labels.owner_namespace } else { &labels.copied_from };
         let by_label = labels.is_operators() && labels.owner == *csv && *from == *namespace;
         let by_owner = self.namespace == *namespace
@@ -119,35 +119,35 @@ impl Labels<'_> {
 }
 
 object! {
-    /// The annotations that count.
+    /// The annotations that affect a verdict.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Annotations<'a> {
         /// On a ClusterServiceVersion: the namespace of the original.
         pub operator_namespace: Text<'a> = "olm.operatorNamespace",
-        /// On an OperatorGroup: which operators are held to less.
+        /// On an OperatorGroup: the operators that are held to less.
         pub restrict: Text<'a> = "operator-bounds/restrict",
-        /// What makes Helm take an object for a hook, with whatever value.
+        /// Makes Helm treat an object as a hook, whatever the value.
         pub hook: Option<Text<'a>> = "helm.sh/hook",
-        /// What Helm sets on the objects of a release.
+        /// Set by Helm on the objects of a release.
         pub helm_release: Option<Text<'a>> = "meta.helm.sh/release-name",
     }
 }
 
 object! {
-    /// An owner.
+    /// The part of an owner reference that affects a verdict.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct OwnerReference<'a> {
         /// `group/version`.
         pub api_version: Text<'a> = "apiVersion",
-        /// The kind.
+        /// The owner's kind.
         pub kind: Text<'a> = "kind",
-        /// The name.
+        /// The owner's name.
         pub name: Text<'a> = "name",
     }
 }
 
 impl Meta<'_> {
-    /// The name as a person would say it, `generateName` included.
+    /// The name as shown to a person, including `generateName`.
     #[must_use]
     pub fn display_name(&self) -> String {
         if self.name.is_empty() && !self.generate_name.is_empty() {
@@ -157,8 +157,8 @@ impl Meta<'_> {
         }
     }
 
-    /// The namespace that a ClusterServiceVersion in this namespace says it is a copy of: by label, or by an annotation
-    /// that names another namespace.
+    /// The namespace that a ClusterServiceVersion in this namespace claims to be copied from: by label, or by an
+    /// annotation that names another namespace.
     #[must_use]
     pub fn copied_from(&self, namespace: &str) -> Option<&str> {
         let label = self.labels.copied_from.as_str();

@@ -1,4 +1,4 @@
-//! What is read of the objects of OLM, and of those it installs.
+//! What is read from OLM's objects, and from those that it installs.
 
 pub(crate) mod bundle;
 pub mod csv;

@@ -9,14 +9,14 @@ use crate::read::object::object;
 use crate::read::text::Text;
 
 object! {
-    /// An InstallPlan.
+    /// The part of an InstallPlan that affects a verdict.
     #[derive(Debug, Default)]
     pub struct InstallPlan<'a> {
-        /// `metadata`.
+        /// The object metadata that affects a verdict.
         pub metadata: Meta<'a> = "metadata",
-        /// `spec`.
+        /// Whether the plan is approved.
         pub spec: Spec<'a> = "spec",
-        /// `status`.
+        /// The steps, and how far OLM has got.
         pub status: Status<'a> = "status",
     }
 }
@@ -27,7 +27,7 @@ object! {
     pub struct Spec<'a> {
         /// Whether OLM may carry it out.
         pub approved: bool = "approved",
-        /// `Manual` where somebody has to approve it.
+        /// `Manual` if it has to be approved.
         pub approval: Text<'a> = "approval",
     }
 }
@@ -36,20 +36,20 @@ object! {
     /// `status` of an InstallPlan.
     #[derive(Default, Debug)]
     pub struct Status<'a> {
-        /// `RequiresApproval` while it waits for that.
+        /// `RequiresApproval` while it waits for approval.
         pub phase: Text<'a> = "phase",
-        /// The steps.
+        /// The steps that OLM carries out.
         pub plan: Vec<Step<'a>> = "plan",
     }
 }
 
 object! {
-    /// A step.
+    /// A step of an InstallPlan: one object to be created or updated.
     #[derive(Default, Debug)]
     pub struct Step<'a> {
         /// The name of the ClusterServiceVersion that the step belongs to.
         pub resolving: Text<'a> = "resolving",
-        /// The object.
+        /// The object that the step writes.
         pub resource: StepResource<'a> = "resource",
     }
 }
@@ -58,38 +58,35 @@ object! {
     /// The object of a step.
     #[derive(Default, Debug)]
     pub struct StepResource<'a> {
-        /// Its API group.
+        /// The object's API group; empty for the core group.
         pub group: Text<'a> = "group",
-        /// Its kind.
+        /// The object's kind, as which OLM reads the manifest.
         pub kind: Text<'a> = "kind",
-        /// Its name.
+        /// The object's name.
         pub name: Text<'a> = "name",
-        /// Its manifest, or where that is.
+        /// The manifest itself, or a reference to it.
         pub manifest: Text<'a> = "manifest",
     }
 }
 
 object! {
-    /// Any object that is brought, with the fields of the RBAC kinds.
+    /// Any object that comes with a plan or bundle, with the fields of the RBAC kinds.
     #[derive(Debug, Default)]
     pub(crate) struct Manifest<'a> {
-        /// Group and version.
         pub api_version: Text<'a> = "apiVersion",
-        /// The kind.
         pub kind: Text<'a> = "kind",
-        /// `metadata`.
         pub metadata: Meta<'a> = "metadata",
-        /// Of a binding.
+        /// Only in bindings.
         pub role_ref: RoleRef<'a> = "roleRef",
-        /// Of a role.
+        /// Only in roles.
         pub rules: Vec<Rule<'a>> = "rules",
-        /// Of a ClusterRole.
+        /// Only in ClusterRoles.
         pub aggregation_rule: Option<&'a RawValue> = "aggregationRule",
     }
 }
 
 object! {
-    /// Where OLM put the manifests of a bundle that it unpacked.
+    /// Where OLM stored the manifests of a bundle that it unpacked.
     #[derive(Debug, Default)]
     struct BundleReference<'a> {
         kind: Text<'a> = "kind",
@@ -104,23 +101,20 @@ object! {
     /// Any object, of which only the kind is read.
     #[derive(Debug, Default)]
     pub(crate) struct Kind<'a> {
-        /// The kind.
         pub kind: Text<'a> = "kind",
     }
 }
 
-/// A ConfigMap with an unpacked bundle.
+/// A reference to the ConfigMap with an unpacked bundle.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unpacked {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// What OLM puts into `spec.replaces` of the ClusterServiceVersion.
+    /// What OLM sets as `spec.replaces` in the ClusterServiceVersion.
     pub replaces: String,
 }
 
-/// Where the manifest of a step is, if it is not the manifest itself.
+/// Where the manifest of a step is stored, unless it is the manifest itself.
 #[must_use]
 pub(crate) fn reference(manifest: &str) -> Option<Unpacked> {
     let reference: BundleReference<'_> = serde_json::from_str(manifest).ok()?;

@@ -1,4 +1,4 @@
-//! The release that OLM v1 keeps in a Secret before it writes anything of it: gzip of JSON, as Helm has it.
+//! The release that OLM v1 stores in a Secret before it writes any of its objects: gzipped JSON, in Helm's format.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,10 @@ use crate::read::gzip;
 use crate::read::object::{Failed, FromJson, Value, object};
 use crate::read::text::Text;
 
-/// A Secret holds at most 1 MiB; unpacked what is in it is allowed to be this much. More is a bomb.
+/// A Secret holds at most 1 MiB; this is the limit for its decompressed content. Anything larger is taken for a
+/// decompression bomb.
 const MAX_UNPACKED: usize = 16 * 1024 * 1024;
-/// As many hooks as a refusal names.
+/// The maximum number of hooks named in a refusal.
 const MAX_NAMED: usize = 10;
 
 object! {
@@ -45,7 +46,7 @@ object! {
     }
 }
 
-/// The hooks of a release: the first few by kind and name, and how many there are. A release may have millions.
+/// The hooks of a release: the first few by kind and name, and the total number. A release may have millions.
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
     named: Vec<String>,
@@ -67,23 +68,23 @@ impl<'de> FromJson<'de> for Hooks {
     }
 }
 
-/// A release.
+/// A release, as far as it can be read from one Secret.
 #[derive(Debug)]
 pub(crate) enum Release {
-    /// All of it is in the Secret.
+    /// The Secret contains all of it.
     Whole(Content),
-    /// A part of it is in other Secrets, so that nothing can be read of it.
+    /// Part of it is in other Secrets, so that none of it can be read.
     InChunks,
 }
 
-/// What counts of a release.
+/// The part of a release that affects a verdict.
 #[derive(Debug)]
 pub(crate) struct Content {
     /// The name of the bundle, or of the release.
     pub(crate) bundle: String,
-    /// Where it is installed.
+    /// The namespace that it is installed in.
     pub(crate) namespace: String,
-    /// Every object, as JSON, one after the other.
+    /// All objects as JSON, one after the other.
     pub(crate) manifest: String,
     hooks: Hooks,
 }
@@ -95,7 +96,7 @@ impl Content {
         self.hooks.count > 0
     }
 
-    /// Why a release with hooks is refused.
+    /// The message that refuses a release with hooks.
     #[must_use]
     pub(crate) fn refusal(&self) -> String {
         let named = self.hooks.named.join(", ");
@@ -110,11 +111,11 @@ impl Content {
     }
 }
 
-/// Reads `data` of a release's Secret. The error says why it is none.
+/// Reads `data` of a release's Secret. The error says why it is not a release.
 pub(crate) fn read(data: &str) -> Result<Release, String> {
     let data: Data<'_> = serde_json::from_str(data).map_err(|error| error.to_string())?;
     let extra = gzip::from_base64(&data.extra_chunks)?;
-    // A list of names; OLM writes an empty one where there are none.
+    // A list of names; OLM writes an empty one if there are none.
     if !matches!(extra.trim_ascii(), b"" | b"[]" | b"null") {
         return Ok(Release::InChunks);
     }
@@ -129,7 +130,8 @@ pub(crate) fn read(data: &str) -> Result<Release, String> {
     }))
 }
 
-/// The objects in `data` of a Secret that keeps those of a ClusterObjectSet, each as JSON. The error says why it is none.
+/// The objects in `data` of a Secret that stores those of a ClusterObjectSet, each as JSON. The error says why they
+/// cannot be read.
 pub(crate) fn read_objects(data: &str) -> Result<Vec<String>, String> {
     let data: BTreeMap<Text<'_>, Text<'_>> = serde_json::from_str(data).map_err(|error| error.to_string())?;
     let mut budget = MAX_UNPACKED;

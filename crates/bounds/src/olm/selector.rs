@@ -9,9 +9,9 @@ object! {
     /// A `LabelSelector`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Selector<'a> {
-        /// Labels that must be there with these values.
+        /// Labels that must be present with these values.
         pub match_labels: BTreeMap<Text<'a>, Text<'a>> = "matchLabels",
-        /// Further requirements.
+        /// Further requirements, all of which must be met.
         pub match_expressions: Vec<Requirement<'a>> = "matchExpressions",
     }
 }
@@ -20,11 +20,11 @@ object! {
     /// One requirement of a selector.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct Requirement<'a> {
-        /// The label.
+        /// The label key.
         pub key: Text<'a> = "key",
         /// How it is compared: `In`, `NotIn`, `Exists` or `DoesNotExist`.
         pub operator: Text<'a> = "operator",
-        /// With what.
+        /// The values for `In` and `NotIn`.
         pub values: Vec<Text<'a>> = "values",
     }
 }
@@ -36,14 +36,14 @@ impl Selector<'_> {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// The first requirement whose operator nobody knows.
+    /// The first requirement with an unknown operator, and its index.
     #[must_use]
     pub fn unknown_operator(&self) -> Option<(usize, &str)> {
         let operators = self.match_expressions.iter().map(|requirement| requirement.operator.as_str()).enumerate();
         operators.into_iter().find(|(_, operator)| !matches!(*operator, "In" | "NotIn" | "Exists" | "DoesNotExist"))
     }
 
-    /// Whether these labels are selected.
+    /// Whether an object with these labels is selected.
     #[must_use]
     pub fn selects(&self, labels: &BTreeMap<Text<'_>, Text<'_>>) -> bool {
         let value = |key: &str| labels.get(key).map(Text::as_str);
@@ -56,7 +56,7 @@ impl Selector<'_> {
                     "NotIn" => !among(),
                     "Exists" => value.is_some(),
                     "DoesNotExist" => value.is_none(),
-                    // OLM cannot resolve this; the wider reading is the stricter verdict.
+                    // OLM cannot resolve this; the wider interpretation is the stricter verdict.
                     _ => true,
                 }
             })

@@ -1,11 +1,11 @@
-//! Workloads: whom their pods run as.
+//! Workloads: the accounts that their pods run as.
 
 use crate::olm::csv::{PodTemplate, account_of};
 use crate::read::object::object;
 use crate::read::text::Text;
 
 object! {
-    /// Any of the kinds that make pods.
+    /// Any of the kinds that create pods.
     #[derive(Debug, Default)]
     pub(crate) struct Workload<'a> {
         spec: Spec<'a> = "spec",
@@ -15,13 +15,13 @@ object! {
 object! {
     #[derive(Debug, Default)]
     struct Spec<'a> {
-        /// Deployment, StatefulSet, DaemonSet, ReplicaSet, Job.
+        /// Of a Deployment, StatefulSet, DaemonSet, ReplicaSet or Job.
         template: PodTemplate<'a> = "template",
-        /// CronJob.
+        /// Of a CronJob.
         job_template: JobTemplate<'a> = "jobTemplate",
-        /// Pod.
+        /// Of a Pod.
         service_account_name: Text<'a> = "serviceAccountName",
-        /// Pod, the old alias.
+        /// Of a Pod, the deprecated alias.
         service_account: Text<'a> = "serviceAccount",
     }
 }
@@ -40,7 +40,7 @@ object! {
     }
 }
 
-/// Whether objects of this kind make pods.
+/// Whether objects of this kind create pods.
 #[must_use]
 pub(crate) fn is_workload(group: &str, kind: &str) -> bool {
     matches!(

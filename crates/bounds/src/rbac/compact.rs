@@ -1,4 +1,4 @@
-//! Atoms put back together: the shortest sorted list of rules that says the same.
+//! Atoms combined into the shortest sorted list of rules with the same meaning.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use crate::rbac::rule::{Atom, Rule, Target};
 use crate::read::order::ordered;
 use crate::read::text::Text;
 
-/// As many broad atoms as are compared with all others.
+/// The maximum number of broad atoms compared with all others.
 const MAX_BROAD: usize = 1_000;
 
-/// Compacts atoms into rules: sorted, without repetition, without what another of the atoms covers anyway.
+/// Compacts atoms into rules: sorted, without duplicates, and without atoms that another one covers.
 ///
 /// ```
 /// use bounds::rbac::{compact::compact, covers::Index, rule::Rule};
@@ -40,8 +40,8 @@ pub fn compact<'r>(atoms: impl IntoIterator<Item = Atom<'r>>) -> Vec<Rule<'r>> {
 /// One of the lists of a rule.
 type List<'r> = for<'x> fn(&'x mut Rule<'r>) -> &'x mut Vec<Text<'r>>;
 
-/// Merges the rules that differ in one list only. A rule without that list has nothing to merge: no names at all is more
-/// than any number of names.
+/// Merges rules that differ only in one list. A rule in which that list is empty is never merged: having no names at
+/// all means more than any number of names.
 fn merge<'r>(rules: Vec<Rule<'r>>, list: List<'r>) -> Vec<Rule<'r>> {
     let mut merged: BTreeMap<Rule<'r>, BTreeSet<Text<'r>>> = BTreeMap::new();
     let mut result = Vec::new();
@@ -60,16 +60,16 @@ fn merge<'r>(rules: Vec<Rule<'r>>, list: List<'r>) -> Vec<Rule<'r>> {
     result
 }
 
-/// Drops atoms that another atom covers: who is told to grant `*` need not be told to grant `get`.
+/// Drops atoms that another atom covers: someone told to grant `*` need not be told to grant `get`.
 fn without_implied(atoms: BTreeSet<Atom<'_>>) -> Vec<Atom<'_>> {
     let broad: Vec<Atom<'_>> = atoms.iter().copied().filter(|atom| is_broad(atom, &atoms)).collect();
-    // Each broad atom is tried on each atom. A list that long is cut in the message anyway.
+    // Each broad atom is tested against every other atom. A list that long is truncated in the message anyway.
     if broad.is_empty() || broad.len() > MAX_BROAD {
         return atoms.into_iter().collect();
     }
     let rules: Vec<Rule<'_>> = broad.iter().map(|atom| atom.to_rule()).collect();
     let index = Index::new(&rules);
-    // Two atoms may cover each other (`/a*` and `/a**`): what was dropped does not cover any more.
+    // Two atoms may cover each other (`/a*` and `/a**`): an atom that was dropped no longer covers others.
     let mut alive = vec![u64::MAX; rules.len().div_ceil(64)];
     atoms
         .into_iter()
@@ -88,7 +88,7 @@ fn without_implied(atoms: BTreeSet<Atom<'_>>) -> Vec<Atom<'_>> {
         .collect()
 }
 
-/// Whether the atom can cover another one: by a wildcard, or by being nameless where there are names.
+/// Whether the atom can cover another one: by a wildcard, or by having no name where others do.
 fn is_broad(atom: &Atom<'_>, atoms: &BTreeSet<Atom<'_>>) -> bool {
     match atom.target {
         Target::Url(url) => atom.verb == "*" || url.ends_with('*'),
@@ -102,7 +102,7 @@ fn is_broad(atom: &Atom<'_>, atoms: &BTreeSet<Atom<'_>>) -> bool {
     }
 }
 
-/// Atoms sort by group, resource, name: the named ones of a resource come right after its nameless ones.
+/// Atoms sort by group, resource and name: those of a resource with a name come right after those without.
 fn next_is_named(atom: &Atom<'_>, atoms: &BTreeSet<Atom<'_>>) -> bool {
     let Target::Resource { group, resource, .. } = atom.target else { return false };
     let first_named = Atom { target: Target::Resource { group, resource, name: Some("") }, verb: "" };
@@ -171,7 +171,7 @@ mod tests {
         #[test]
         fn compacting_changes_nothing_that_is_granted(rules in prop::collection::vec(rule(), 0..6)) {
             let compacted = compact(all(&rules));
-            // As atoms: a rule with names and URLs asks for its URLs, but would not grant them.
+            // As atoms: a rule with names and URLs requests its URLs, but would not grant them.
             let asked: Vec<Rule<'_>> = all(&rules).into_iter().map(Atom::to_rule).collect();
             prop_assert!(Index::new(&compacted).covers(&asked), "{compacted:?} lost something of {asked:?}");
             prop_assert!(Index::new(&asked).covers(&compacted), "{compacted:?} added something to {asked:?}");

@@ -1,9 +1,9 @@
 //! Coverage, exactly as the API server decides it.
 //!
-//! Kubernetes breaks the requested rules down into atoms and tries every granted rule on every atom. The verdict is
-//! the same here, but a granted rule is a bit: each verb, group, resource and name knows the set of rules it occurs in,
-//! and an atom is covered when the intersection of its four sets is not empty. The cost is one pass over the grant plus
-//! a few machine words for each atom.
+//! Kubernetes breaks the requested rules down into atoms and tests every granted rule against every atom. The result is
+//! the same here, but a granted rule is a bit: each verb, group, resource and name has the set of rules it occurs in,
+//! and an atom is covered if the intersection of its four sets is not empty. The cost is one pass over the grant plus a
+//! few machine words per atom.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::rbac::rule::{Atom, Rule, Target};
 
 const BITS: usize = u64::BITS as usize;
 
-/// The granted rules in which a key occurs: as a list while they are few, as bits from the moment on when bits take less
-/// room. So a set is never larger than what it was made of, however many keys and rules there are.
+/// The granted rules in which a key occurs: a list while they are few, and bits as soon as those take less space. So a
+/// set is never larger than its input, however many keys and rules there are.
 #[derive(Debug)]
 enum Set {
     Few(Vec<usize>),
@@ -22,7 +22,7 @@ enum Set {
 impl Set {
     fn insert(&mut self, rule: usize, words: usize) {
         match self {
-            // The same key twice in one list of one rule.
+            // The same key occurs twice in one list of one rule.
             Set::Few(rules) if rules.last() == Some(&rule) => {}
             Set::Few(rules) if rules.len() < 2 * words => rules.push(rule),
             Set::Few(rules) => {
@@ -63,7 +63,7 @@ impl<'g> Sets<'g> {
     }
 }
 
-/// A grant, arranged for the question "is this covered?".
+/// A grant, indexed to answer "is this covered?".
 ///
 /// ```
 /// use bounds::rbac::{covers::Index, rule::Rule};
@@ -82,14 +82,14 @@ pub struct Index<'g> {
     resources: Sets<'g>,
     names: Sets<'g>,
     urls: Sets<'g>,
-    /// Granted URLs that end in `*`, without it.
+    /// Granted URLs that end in `*`, with the `*` removed.
     url_prefixes: Vec<(&'g str, usize)>,
-    /// The rules without any resourceName: they hold for every name.
+    /// The rules without any resourceName: they apply to every name.
     nameless: Vec<u64>,
 }
 
 impl<'g> Index<'g> {
-    /// Arranges the granted rules.
+    /// Indexes the granted rules.
     pub fn new<'r, I>(granted: I) -> Self
     where
         I: IntoIterator<Item = &'g Rule<'r>>,
@@ -141,7 +141,7 @@ impl<'g> Index<'g> {
     pub fn uncovered<'r>(&self, requested: &'r [Rule<'_>]) -> Vec<Atom<'r>> {
         let mut missing = Vec::new();
         let mut sets = Sieve::new(self.words);
-        // A list that is empty where it must not be makes the others, however long, ask for nothing.
+        // If a list that must not be empty is empty, the rule requests nothing, however long its other lists are.
         for rule in requested.iter().filter(|rule| rule.atom_count() > 0) {
             self.sift(rule, &mut sets, &mut missing);
         }
@@ -220,7 +220,7 @@ impl<'g> Index<'g> {
         self.resources.add_to("*", set);
         self.resources.add_to(resource, set);
         if let Some((_, subresource)) = resource.split_once('/') {
-            // A handful of bytes for each subresource of the request, never for each atom.
+            // Allocates a few bytes for each subresource of the request, never for each atom.
             self.resources.add_to(&format!("*/{subresource}"), set);
         }
     }
@@ -234,7 +234,7 @@ impl<'g> Index<'g> {
         }
     }
 
-    /// Which granted rules cover this atom, as bits: the first rule is the lowest bit of the first word.
+    /// The granted rules that cover this atom, as bits: the first rule is the lowest bit of the first word.
     #[must_use]
     pub fn covering(&self, atom: &Atom<'_>) -> Vec<u64> {
         let mut set = vec![0; self.words];
@@ -265,7 +265,7 @@ impl<'g> Index<'g> {
     }
 }
 
-/// The sets of one requested rule, kept between rules so that nothing is allocated for an atom.
+/// The sets of one requested rule, reused between rules so that nothing is allocated per atom.
 struct Sieve {
     verbs: Vec<u64>,
     group: Vec<u64>,

@@ -1,4 +1,4 @@
-//! The rules that somebody holds, and where.
+//! The rules that an identity holds, and in which scopes.
 
 use crate::rbac::covers::Index;
 use crate::rbac::role::Rules;
@@ -11,19 +11,19 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// These roles, each in its scope.
+    /// Combines the rules of roles, each in its scope.
     #[must_use]
     pub fn new(roles: Vec<(Scope, Rules)>) -> Self {
         Grant { roles }
     }
 
-    /// What holds in a scope, arranged for questions.
+    /// What is held in a scope, indexed to answer questions.
     #[must_use]
     pub fn index(&self, scope: &Scope) -> Index<'_> {
         Index::new(self.in_scope(scope).flat_map(|rules| rules.iter()))
     }
 
-    /// The roles that hold in a scope.
+    /// The rules of the roles that are held in a scope.
     pub fn in_scope(&self, scope: &Scope) -> impl Iterator<Item = &Rules> + Clone {
         let holds = move |at: &Scope| *at == Scope::Cluster || at == scope;
         self.roles.iter().filter(move |(at, _)| holds(at)).map(|(_, rules)| rules)

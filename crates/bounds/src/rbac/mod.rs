@@ -1,4 +1,4 @@
-//! The algebra of Kubernetes' RBAC: rules, what covers what, and whom a binding names. Nothing here looks anything up.
+//! The algebra of Kubernetes RBAC: rules, what covers what, and whom a binding names. Nothing here makes a look-up.
 
 pub mod compact;
 pub mod covers;

@@ -1,4 +1,4 @@
-//! Roles: which one is meant, and its rules.
+//! Roles: which one a binding refers to, and its rules.
 
 use std::fmt;
 use std::rc::Rc;
@@ -7,15 +7,15 @@ use crate::rbac::rule::Rule;
 use crate::read::object::object;
 use crate::read::text::Text;
 
-/// The rules of a role, shared by everybody who is bound to it.
+/// The rules of a role, shared by everyone bound to it.
 pub type Rules = Rc<[Rule<'static>]>;
 
 /// A role: a ClusterRole, or a Role of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RoleKey {
-    /// The namespace of a Role; none for a ClusterRole.
+    /// The namespace of a Role; `None` for a ClusterRole.
     pub namespace: Option<String>,
-    /// The name.
+    /// The name of the Role or ClusterRole.
     pub name: String,
 }
 
@@ -37,18 +37,18 @@ impl fmt::Display for RoleKey {
 }
 
 object! {
-    /// The role a binding refers to.
+    /// The `roleRef` of a binding.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct RoleRef<'a> {
         /// `Role` or `ClusterRole`.
         pub kind: Text<'a> = "kind",
-        /// The name.
+        /// The name of the role.
         pub name: Text<'a> = "name",
     }
 }
 
 impl RoleRef<'_> {
-    /// The role, seen from a binding in this namespace. A ClusterRoleBinding can only refer to a ClusterRole.
+    /// The role as a binding in this namespace refers to it. A ClusterRoleBinding can only refer to a ClusterRole.
     #[must_use]
     pub fn key(&self, binding_namespace: Option<&str>) -> Option<RoleKey> {
         match (self.kind.as_str(), binding_namespace) {

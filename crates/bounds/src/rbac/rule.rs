@@ -9,44 +9,45 @@ use crate::read::object::object;
 use crate::read::text::Text;
 
 object! {
-    /// A `PolicyRule` as in a Role, a ClusterRole or a ClusterServiceVersion. Lists that are missing or `null` are empty.
+    /// A `PolicyRule`, as in a Role, a ClusterRole or a ClusterServiceVersion. Lists that are missing or `null` are
+    /// empty.
     #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
     pub struct Rule<'a> {
         /// API groups; `""` is the core group.
         pub api_groups: Vec<Text<'a>> = "apiGroups",
-        /// Resources, `resource/subresource` included.
+        /// Resources, including `resource/subresource`.
         pub resources: Vec<Text<'a>> = "resources",
-        /// Verbs.
+        /// Verbs; `*` is every verb.
         pub verbs: Vec<Text<'a>> = "verbs",
-        /// Names; none means every object.
+        /// Object names; an empty list means every object.
         pub resource_names: Vec<Text<'a>> = "resourceNames",
-        /// URLs that are no resources.
+        /// URLs that are not resources, such as `/metrics`.
         pub non_resource_urls: Vec<Text<'a>> = "nonResourceURLs",
     }
 }
 
-/// The smallest thing that can be granted: one verb on one resource (of one name), or on one URL.
+/// The smallest unit that can be granted: one verb on one resource (of one name), or on one URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Atom<'r> {
-    /// On what.
+    /// What the verb applies to.
     pub target: Target<'r>,
-    /// The verb.
+    /// A single verb, or `*`.
     pub verb: &'r str,
 }
 
-/// What an atom is about.
+/// What an atom applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target<'r> {
     /// A resource of an API group, of one name or of every name.
     Resource {
-        /// The API group.
+        /// The API group; empty for the core group.
         group: &'r str,
-        /// The resource.
+        /// The resource, with its subresource if there is one.
         resource: &'r str,
-        /// The name.
+        /// The name of one object, or `None` for every object.
         name: Option<&'r str>,
     },
-    /// A URL that is no resource.
+    /// A URL that is not a resource.
     Url(&'r str),
 }
 
@@ -63,14 +64,14 @@ impl<'a> Rule<'a> {
         Rule { non_resource_urls: texts(urls), verbs: texts(verbs), ..Rule::default() }
     }
 
-    /// The same rule for these names only.
+    /// The same rule, limited to these names.
     #[must_use]
     pub fn named(mut self, names: &[&'a str]) -> Self {
         self.resource_names = texts(names);
         self
     }
 
-    /// Everything on every resource and URL: what cluster-admin holds.
+    /// Every verb on every resource and URL: what cluster-admin holds.
     #[must_use]
     pub fn everything() -> [Rule<'static>; 2] {
         [Rule::on(&["*"], &["*"], &["*"]), Rule::on_urls(&["*"], &["*"])]
@@ -89,19 +90,19 @@ impl<'a> Rule<'a> {
         }
     }
 
-    /// Every entry of its lists.
+    /// All entries of all its lists.
     pub fn entries(&self) -> impl Iterator<Item = &Text<'a>> {
         [&self.api_groups, &self.resources, &self.verbs, &self.resource_names, &self.non_resource_urls]
             .into_iter()
             .flatten()
     }
 
-    /// How long the atoms that the rule breaks down into are together, in bytes.
+    /// The total length, in bytes, of the atoms that the rule breaks down into.
     #[must_use]
     pub fn atom_bytes(&self) -> usize {
         let bytes = |list: &[Text<'_>]| list.iter().map(|entry| entry.len()).sum::<usize>();
         let names = self.resource_names.len().max(1);
-        // Each entry of a list is in as many atoms as the other lists have combinations.
+        // Each entry of a list occurs in as many atoms as there are combinations of the other lists.
         let times = |lists: [usize; 3]| lists.into_iter().fold(1, usize::saturating_mul);
         let (groups, resources, verbs) = (self.api_groups.len(), self.resources.len(), self.verbs.len());
         let urls = self.non_resource_urls.len();
@@ -116,7 +117,7 @@ impl<'a> Rule<'a> {
         .fold(0, |sum: usize, (bytes, times)| sum.saturating_add(bytes.saturating_mul(times)))
     }
 
-    /// How many atoms the rule breaks down into.
+    /// The number of atoms that the rule breaks down into.
     #[must_use]
     pub fn atom_count(&self) -> usize {
         let names = self.resource_names.len().max(1);
@@ -125,7 +126,7 @@ impl<'a> Rule<'a> {
     }
 }
 
-/// How many atoms these rules break down into.
+/// The number of atoms that these rules break down into.
 #[must_use]
 pub fn atom_count(rules: &[Rule<'_>]) -> usize {
     rules.iter().fold(0, |sum: usize, rule| sum.saturating_add(rule.atom_count()))
@@ -186,7 +187,7 @@ impl Serialize for Atom<'_> {
 }
 
 impl fmt::Display for Rule<'_> {
-    /// One line, as a person reads it: `apiGroups: [""]  resources: [nodes]  verbs: [get, list]`.
+    /// One line, as shown to a person: `apiGroups: [""]  resources: [nodes]  verbs: [get, list]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
         for (key, list) in [
@@ -213,7 +214,7 @@ impl fmt::Display for Rule<'_> {
     }
 }
 
-/// A YAML flow scalar: quoted where YAML, a terminal or a log line would take it for something else.
+/// A YAML flow scalar: quoted where YAML, a terminal or a log line would interpret it differently.
 fn write_scalar(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/' | ':');
     let starts_plain = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/');

@@ -1,4 +1,4 @@
-//! Where a permission holds.
+//! The scope in which a permission is held.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// A namespace, or the cluster when there is none.
+    /// The scope of a namespace, or the cluster if there is none.
     #[must_use]
     pub fn of(namespace: Option<&str>) -> Self {
         namespace.map_or(Scope::Cluster, |namespace| Scope::Namespace(namespace.to_owned()))
     }
 
-    /// The namespace, if it is one.
+    /// The namespace; `None` for the cluster.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         match self {

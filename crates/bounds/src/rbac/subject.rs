@@ -1,13 +1,13 @@
-//! Who a binding names, and who somebody is.
+//! The subjects that a binding names, and the identities that they match.
 
 use crate::read::object::object;
 use crate::read::text::Text;
 
 /// The prefix of a service account's user name.
 pub const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
-/// The group of all service accounts; with a colon and a namespace behind it, of those there.
+/// The group of all service accounts; followed by a colon and a namespace, the group of those in the namespace.
 const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
-/// The group of everybody who is somebody.
+/// The group of all authenticated users.
 const AUTHENTICATED: &str = "system:authenticated";
 
 object! {
@@ -16,17 +16,18 @@ object! {
     pub struct Subject<'a> {
         /// `User`, `Group` or `ServiceAccount`.
         pub kind: Text<'a> = "kind",
-        /// The API group; absent means the default of the kind.
+        /// The API group; absent means the default for the kind.
         pub api_group: Text<'a> = "apiGroup",
-        /// The name.
+        /// The name of the user, group or service account.
         pub name: Text<'a> = "name",
-        /// The namespace of a service account; absent means the binding's.
+        /// The namespace of a service account; absent means the namespace of the binding.
         pub namespace: Text<'a> = "namespace",
     }
 }
 
 impl Subject<'_> {
-    /// Namespace and name of the service account that it names, as itself or as a user, in a binding of this namespace.
+    /// Namespace and name of the service account that it names, as a ServiceAccount or as a User, in a binding of this
+    /// namespace.
     #[must_use]
     pub fn account<'s>(&'s self, binding_namespace: Option<&'s str>) -> Option<(&'s str, &'s str)> {
         match self.kind.as_str() {
@@ -39,7 +40,7 @@ impl Subject<'_> {
         }
     }
 
-    /// The service accounts that it names, in whichever way, in a binding of this namespace. Nothing is built for it: lists of
+    /// The service accounts that it names in any way, in a binding of this namespace. It does not allocate: lists of
     /// bindings have tens of thousands of subjects.
     ///
     /// ```
@@ -69,18 +70,18 @@ impl Subject<'_> {
 /// The service accounts that a subject names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accounts<S> {
-    /// One, as itself or as a user: its namespace and its name.
+    /// A single account, named as a ServiceAccount or as a User: its namespace and its name.
     One(S, S),
-    /// All of a namespace, through their group.
+    /// All accounts of a namespace, through their group.
     AllOf(S),
-    /// All there are, through a group that every account is in.
+    /// All accounts of the cluster, through a group that every account belongs to.
     All,
-    /// None: it is somebody else.
+    /// No service account: it names someone else.
     None,
 }
 
 impl<'s> Accounts<&'s str> {
-    /// The namespace, if they are of one.
+    /// The namespace, if all of them are in one.
     #[must_use]
     pub fn namespace(self) -> Option<&'s str> {
         match self {
@@ -114,7 +115,7 @@ impl Accounts<String> {
     }
 }
 
-/// Somebody: a user name and groups, as the API server authenticates them.
+/// An identity: a user name and groups, as the API server authenticates them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     user: String,
@@ -122,7 +123,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A service account, in the groups that every service account is in.
+    /// A service account, in the groups that every service account belongs to.
     #[must_use]
     pub fn service_account(namespace: &str, name: &str) -> Self {
         Identity {
@@ -141,19 +142,19 @@ impl Identity {
         Identity { user: user.to_owned(), groups }
     }
 
-    /// The same user in no group: what only its own name is granted.
+    /// The same user without any groups, to find what is granted to its own name only.
     #[must_use]
     pub fn itself(&self) -> Self {
         Identity { user: self.user.clone(), groups: Vec::new() }
     }
 
-    /// The user name.
+    /// The user name; for a service account, `system:serviceaccount:<namespace>:<name>`.
     #[must_use]
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// The groups.
+    /// The groups, including those that every service account belongs to.
     #[must_use]
     pub fn groups(&self) -> &[String] {
         &self.groups
@@ -165,8 +166,8 @@ impl Identity {
         self.user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')
     }
 
-    /// Whether a subject of a binding names this identity. A service account without a namespace is the binding's own;
-    /// in a ClusterRoleBinding it is nobody.
+    /// Whether a subject of a binding names this identity. A service account without a namespace belongs to the
+    /// namespace of the binding; in a ClusterRoleBinding it matches nothing.
     ///
     /// ```
     /// use bounds::rbac::subject::{Identity, Subject};

@@ -1,4 +1,4 @@
-//! Globs on names: `*` is any run of characters, everything else is itself.
+//! Globs on names: `*` matches any sequence of characters, everything else matches itself.
 
 /// Whether `text` matches `pattern`, in time linear in both for any pattern (each `*` is tried once, left to right).
 #[must_use]

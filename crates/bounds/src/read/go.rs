@@ -1,5 +1,5 @@
-//! Manifests that nobody has read yet but OLM: its Go code takes `Rules` for `rules`. (What comes from the API server is written
-//! as it should be.)
+//! Manifests that have so far been read only by OLM, whose Go code accepts `Rules` for `rules`. (What comes from the
+//! API server always has the canonical spelling.)
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::read::json::{Unreadable, reason_of};
 use crate::read::text::Text;
 
-/// Every key that is read of such a manifest.
+/// All keys that are read from such a manifest.
 const KEYS: &[&str] = &[
     "aggregationRule",
     "annotations",
@@ -43,11 +43,11 @@ const KEYS: &[&str] = &[
     "webhookdefinitions",
 ];
 
-/// Where the keys are names that people choose.
+/// Maps in which the keys are chosen by users.
 const MAPS: &[&str] = &["annotations", "labels"];
 
-/// The same JSON with every known key spelt as it should be. A key that is there twice is an error: which of the two counts,
-/// and how much of the other, is not worth guessing at.
+/// The same JSON with every known key in its canonical spelling. A duplicate key is an error: which of the two counts,
+/// and how much of the other, is not worth guessing.
 pub(crate) fn as_go_reads(text: &str, root: &str) -> Result<String, Unreadable> {
     let mut out = String::with_capacity(text.len());
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -58,7 +58,7 @@ pub(crate) fn as_go_reads(text: &str, root: &str) -> Result<String, Unreadable> 
     }
 }
 
-/// Writes one value as it comes. Of numbers only that they are numbers is kept: none is read of these manifests.
+/// Writes one value as it is read. Numbers are replaced by a placeholder: none are read from these manifests.
 struct Rewrite<'o>(&'o mut String);
 
 impl<'de> DeserializeSeed<'de> for Rewrite<'_> {
@@ -152,7 +152,7 @@ impl<'de> Visitor<'de> for Rewrite<'_> {
     }
 }
 
-/// Whether Go takes one key for the other: it does not mind case, nor two letters of Unicode that fold to ASCII ones.
+/// Whether Go treats the two keys as the same: it ignores case, and folds two Unicode letters to ASCII ones.
 fn is_same(known: &str, key: &str) -> bool {
     let fold = |letter: char| match letter {
         '\u{17f}' => 's',

@@ -1,4 +1,4 @@
-//! What is packed with gzip, in base64.
+//! Data that is compressed with gzip, in base64.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,13 +6,12 @@ use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
-/// The bytes behind base64.
 pub(crate) fn from_base64(text: &str) -> Result<Vec<u8>, String> {
     STANDARD.decode(text.as_bytes().trim_ascii()).map_err(|error| error.to_string())
 }
 
-/// Unpacks a gzip file to text, of at most as many bytes as are left in the budget. The file says at its end how long the text
-/// is: what is too long is not even begun with, and no more room is made than is needed.
+/// Decompresses a gzip file to text, up to the number of bytes left in the budget. The file states the length of the
+/// text at its end: a text that is too long is not decompressed at all, and no more memory is allocated than needed.
 pub(crate) fn unpack(file: &[u8], budget: &mut usize) -> Result<String, String> {
     const DAMAGED: &str = "the compressed data is corrupt";
     let stream = gzip_stream(file).ok_or("is not compressed with gzip")?;
@@ -26,7 +25,7 @@ pub(crate) fn unpack(file: &[u8], budget: &mut usize) -> Result<String, String> 
     let mut state = Box::<DecompressorOxide>::default();
     let flags = TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
     let (status, read, written) = decompress(&mut state, stream, &mut text, 0, flags);
-    // Several files in one, or a length that is not true, would be read otherwise by others.
+    // Several files in one, or a wrong length, would be read differently by other readers.
     if status != TINFLStatus::Done || read != stream.len() || written != length {
         return Err(DAMAGED.to_owned());
     }
@@ -34,8 +33,8 @@ pub(crate) fn unpack(file: &[u8], budget: &mut usize) -> Result<String, String> 
     String::from_utf8(text).map_err(|error| error.to_string())
 }
 
-/// The inside of a gzip file (RFC 1952), without its header. The checksum at the end guards against accidents, and what an
-/// accident leaves of a manifest does not read as one.
+/// The content of a gzip file (RFC 1952), without its header. The checksum at the end protects against accidental
+/// corruption, and a manifest that was corrupted by accident does not parse.
 fn gzip_stream(file: &[u8]) -> Option<&[u8]> {
     const CHECKSUM: u8 = 2;
     const EXTRA: u8 = 4;

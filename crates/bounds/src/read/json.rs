@@ -1,4 +1,4 @@
-//! Reading JSON the way Go reads it, and saying where it went wrong.
+//! Reads JSON the way Go does, and reports where reading failed.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use serde_json::value::RawValue;
 
 use crate::read::text::Text;
 
-/// JSON that could not be read as what it should be.
+/// JSON that could not be read as the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub struct Unreadable {
-    /// Where: `spec.install.spec.permissions[0].rules`.
+    /// The path of the value: `spec.install.spec.permissions[0].rules`.
     pub path: String,
-    /// Why.
+    /// The error message, without the position.
     pub reason: String,
 }
 
-/// Reads `text`; an error says where under `root` it happened.
+/// Reads `text`; an error gives the path below `root` where it happened.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a str, root: &str) -> Result<T, Unreadable> {
     serde_json::from_str(text).map_err(|error| explain(text, root, &error))
 }
 
-/// Not generic: one copy of it is enough for everything that is read.
+/// Not generic: a single copy is enough for all types that are read.
 #[cold]
 #[inline(never)]
 fn explain(text: &str, root: &str, error: &serde_json::Error) -> Unreadable {
@@ -38,7 +38,7 @@ fn explain(text: &str, root: &str, error: &serde_json::Error) -> Unreadable {
     Unreadable { path, reason: reason_of(error) }
 }
 
-/// The members of an object in the order they are written.
+/// The members of an object in the order in which they are written.
 pub(crate) struct Members<'a>(pub(crate) Vec<(Text<'a>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
@@ -65,26 +65,26 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     }
 }
 
-/// What is at the end of a way through objects, as it is written; nothing if the way does not lead there.
+/// The raw value at a path through objects; `None` if the path does not exist.
 pub(crate) fn at<'a>(text: &'a str, way: &[&str]) -> Option<&'a str> {
     let Some((first, rest)) = way.split_first() else { return Some(text) };
     let members: Members<'a> = serde_json::from_str(text).ok()?;
-    // Of a key that is there twice the last one counts, as in Go.
+    // Of duplicate keys the last one counts, as in Go.
     let (_, value) = members.0.iter().rfind(|(key, _)| key == first)?;
     at(value.get(), rest)
 }
 
-/// The text at the end of a way; empty if there is none.
+/// The text at a path; empty if there is none.
 pub(crate) fn text_at<'a>(text: &'a str, way: &[&str]) -> Text<'a> {
     at(text, way).and_then(|value| serde_json::from_str(value).ok()).unwrap_or_default()
 }
 
-/// The elements at the end of a way, each as it is written; none if there is no list.
+/// The raw elements of the list at a path; empty if there is no list.
 pub(crate) fn list_at<'a>(text: &'a str, way: &[&str]) -> Vec<&'a RawValue> {
     at(text, way).and_then(|value| serde_json::from_str(value).ok()).unwrap_or_default()
 }
 
-/// The error without serde's line and column: the path says it better.
+/// The error without serde's line and column: the path is more useful.
 pub(crate) fn reason_of(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {
@@ -144,7 +144,7 @@ fn path_at(text: &str, offset: usize) -> String {
     render(&steps)
 }
 
-/// The index of the quote that ends the string which starts at `start`.
+/// The index of the quote that ends the string starting at `start`.
 fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < bytes.len() {

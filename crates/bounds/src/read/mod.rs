@@ -1,4 +1,4 @@
-//! How things are read: JSON as Go reads it, YAML, what is packed, names and patterns.
+//! Parsing: JSON as Go reads it, YAML, compressed data, names and patterns.
 
 pub(crate) mod glob;
 pub(crate) mod go;

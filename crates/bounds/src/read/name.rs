@@ -1,4 +1,4 @@
-//! Names: which an object can have, and which can be asked for.
+//! Names: which ones an object can have, and which ones can be looked up.
 
 /// Whether this can be the name of an object: a DNS subdomain.
 #[must_use]
@@ -12,14 +12,14 @@ pub fn is_object_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-/// Whether no object can be called like this, as the API server checks it.
+/// Whether no object can have this name, by the rules of the API server.
 #[must_use]
 pub fn is_no_name(name: &str) -> bool {
     matches!(name, "" | "." | "..") || name.contains(['/', '%'])
 }
 
-/// Whether a name stands for itself in a URL. The host puts names into paths as they are, and roles may be called almost
-/// anything: `cluster-admin?x` would ask for cluster-admin.
+/// Whether a name is safe in a URL as it is. The host puts names into paths unescaped, and roles may have almost any
+/// name: `cluster-admin?x` would look up cluster-admin.
 #[must_use]
 pub fn is_plain(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:@!$&'()*+,;=".contains(&byte))

@@ -1,8 +1,8 @@
-//! Objects read from JSON as Go reads them: what is missing or `null` is empty, what is not known is skipped.
+//! Objects read from JSON as Go reads them: what is missing or `null` is empty, unknown keys are skipped.
 //!
-//! serde's derive would do, but it writes a reader of its own for each struct, and for each place that it is read in: half of the
-//! whole module. `object!` only says which field belongs to which key. There is one reader for all of them, which knows structs as
-//! [`Fields`] and hands each of them the values of its keys, as [`Value`].
+//! serde's derive would work, but it generates a separate reader for each struct and for each place where it is read:
+//! half of the whole module. `object!` only declares which field belongs to which key. A single reader serves all of
+//! them; it sees structs as [`Fields`] and passes them the values of their keys as [`Value`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,19 +13,19 @@ use serde_json::value::RawValue;
 
 use crate::read::text::Text;
 
-/// A value could not be read. Why is known to the reader.
+/// A value could not be read. The reader has the reason.
 #[derive(Debug)]
 pub(crate) struct Failed;
 
-/// A value that is about to be read. `null` reads as nothing; what nobody reads is skipped.
+/// A value that is about to be read. `null` reads as `None`; a value that is not read is skipped.
 pub(crate) trait Value<'de> {
     /// A string.
     fn text(&mut self) -> Result<Option<Text<'de>>, Failed>;
     /// `true` or `false`.
     fn flag(&mut self) -> Result<Option<bool>, Failed>;
-    /// Anything, as it is written.
+    /// Any value, unparsed.
     fn raw(&mut self) -> Result<Option<&'de RawValue>, Failed>;
-    /// One of these words, by its position. `false` is read as `off`.
+    /// One of these words, returned as its index. `false` is read as `off`.
     fn choice(&mut self, known: &'static [&'static str]) -> Result<usize, Failed>;
     /// An object.
     fn object(&mut self, fields: &mut dyn Fields<'de>) -> Result<(), Failed>;
@@ -33,29 +33,28 @@ pub(crate) trait Value<'de> {
     fn list(&mut self, element: &mut dyn ReadElement<'de>) -> Result<(), Failed>;
 }
 
-/// What is done with each element of a list.
+/// The callback for each element of a list.
 pub(crate) trait ReadElement<'de>: FnMut(&mut dyn Value<'de>) -> Result<(), Failed> {}
 
 impl<'de, F: FnMut(&mut dyn Value<'de>) -> Result<(), Failed>> ReadElement<'de> for F {}
 
 /// Something with named fields.
 pub(crate) trait Fields<'de> {
-    /// The known fields, where unknown ones are an error.
+    /// The known fields, if unknown ones are an error.
     fn strict(&self) -> Option<&'static [&'static str]> {
         None
     }
 
-    /// Reads the value of a field that is known, and leaves any other alone.
+    /// Reads the value of a known field, and leaves any other untouched.
     fn read_field(&mut self, key: &Text<'de>, value: &mut dyn Value<'de>) -> Result<(), Failed>;
 }
 
-/// Something that is read from JSON; `null` reads as the empty value.
+/// A type that is read from JSON; `null` reads as the empty value.
 pub(crate) trait FromJson<'de>: Sized {
-    /// Reads it.
     fn from_json(value: &mut dyn Value<'de>) -> Result<Self, Failed>;
 }
 
-/// Declares a struct and how it is read: `field: Type = "key in JSON"`. With `strict;` in front, unknown keys are errors.
+/// Declares a struct and how it is read: `field: Type = "key in JSON"`. After `strict;`, unknown keys are errors.
 macro_rules! object {
     (strict; $($struct:tt)*) => {
         $crate::read::object::object! { @ true, $($struct)* }
@@ -122,11 +121,11 @@ pub(crate) fn read_object<'de, D: Deserializer<'de>>(
     deserializer.deserialize_option(ObjectVisitor(fields))
 }
 
-/// A value, where serde has got to.
+/// A value at the current position of serde.
 struct Pending<'de, D: Deserializer<'de>> {
-    /// Until it is read.
+    /// `None` once the value has been read.
     deserializer: Option<D>,
-    /// Why it could not be.
+    /// Why it could not be read.
     error: Option<D::Error>,
 }
 
@@ -143,7 +142,7 @@ impl<'de, D: Deserializer<'de>> Pending<'de, D> {
         })
     }
 
-    /// Skips what nobody has read.
+    /// Skips the value if it has not been read.
     fn finish(self, read: Result<(), Failed>) -> Result<(), D::Error> {
         match (read, self.deserializer) {
             (Ok(()), None) => Ok(()),
@@ -273,7 +272,7 @@ impl Visitor<'_> for ChoiceVisitor {
         self.0.iter().position(|known| *known == text).ok_or_else(|| E::unknown_variant(text, self.0))
     }
 
-    /// That is what YAML 1.1 makes of a bare `off`.
+    /// YAML 1.1 turns a bare `off` into `false`.
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<usize, E> {
         self.visit_str(if value { "on" } else { "off" })
     }
@@ -306,7 +305,7 @@ impl<'de: 'a, 'a> FromJson<'de> for BTreeMap<Text<'a>, Text<'a>> {
     }
 }
 
-/// What there is a word for in [`Value`].
+/// The types for which [`Value`] has a method.
 macro_rules! from_json {
     ($($type:ty = |$value:ident| $read:expr),* $(,)?) => {
         $(impl<'de: 'a, 'a> FromJson<'de> for $type {

@@ -1,4 +1,4 @@
-//! A string that borrows from the payload whenever the JSON has no escapes in it.
+//! A string that borrows from the payload whenever the JSON contains no escapes.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -20,7 +20,7 @@ impl Text<'_> {
         Text(Cow::Owned(self.0.into_owned()))
     }
 
-    /// The text.
+    /// The text as a plain string slice.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,12 +1,12 @@
-//! The YAML of a bundle, turned into JSON.
+//! Converts the YAML of a bundle to JSON.
 //!
 //! Only the events of a maintained parser are used: its serde front end alone is as big as the whole policy. Everything
-//! that is read out of a bundle is text, so every plain scalar but `null` becomes a string, as Go does where a string is
-//! wanted. Anchors are refused: bundles have none, and bombs are made of them.
+//! that is read from a bundle is text, so every plain scalar except `null` becomes a string, as in Go where a string is
+//! expected. Anchors are refused: bundles have none, and they allow a small document to expand enormously.
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError};
 
-/// How deep a manifest may be nested; `serde_json` stops there too.
+/// The maximum nesting depth of a manifest, below the limit of `serde_json` (128).
 const MAX_DEPTH: usize = 100;
 
 /// What the next scalar is.
@@ -15,7 +15,7 @@ enum Open {
     Mapping { empty: bool, key_next: bool },
 }
 
-/// Turns the first document of a YAML text into JSON.
+/// Converts the first document of a YAML text to JSON.
 pub fn to_json(text: &str) -> Result<String, String> {
     let mut json = String::with_capacity(text.len());
     let mut open: Vec<Open> = Vec::new();
@@ -52,7 +52,8 @@ pub fn to_json(text: &str) -> Result<String, String> {
     Ok(json)
 }
 
-/// Where the YAML breaks off. The parser's own words are left out of the module: they are as big as a verdict.
+/// Where the YAML is invalid. The parser's own messages are left out of the module: they take as much space as a
+/// verdict.
 fn broken(error: &ScanError) -> String {
     let place = error.marker();
     format!("invalid YAML at line {}, column {}", place.line(), place.col() + 1)
@@ -70,7 +71,7 @@ fn start(json: &mut String, open: &mut Vec<Open>, bracket: char, with: Open) -> 
     Ok(())
 }
 
-/// Writes the separator in front of the next value; says whether that value is a key.
+/// Writes the separator in front of the next value; returns whether that value is a key.
 fn before(json: &mut String, open: &mut [Open]) -> Result<bool, String> {
     match open.last_mut() {
         None if json.is_empty() => Ok(false),

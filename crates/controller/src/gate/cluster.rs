@@ -1,4 +1,4 @@
-//! The cluster as one verdict sees it: bindings and groups as they were watched, everything else asked for now.
+//! The cluster as one verdict sees it: bindings and groups from the watches, everything else read now.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -15,13 +15,12 @@ use super::olm::{Bare, Meta};
 use super::watch::Watched;
 use super::world::RoleName;
 
-/// How long the API server may take for one answer.
+/// How long the API server may take to answer one request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Where nothing but metadata is read, nothing else is sent.
+/// Where only metadata is read, nothing else is transferred.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// Why something could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     #[error("{0}")]
@@ -32,7 +31,7 @@ pub(super) enum ReadError {
     Unreadable(#[from] serde_json::Error),
 }
 
-/// What is asked for.
+/// Which part of an object is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Whole,
@@ -40,7 +39,7 @@ pub(super) enum Part {
     MetadataOfAll,
 }
 
-/// The JSON at a path; nothing if there is nothing.
+/// The JSON at a path; `None` if nothing exists there.
 pub(super) async fn read(client: &Client, path: &str, part: Part) -> Result<Option<String>, ReadError> {
     let accept = match part {
         Part::Whole => "application/json",
@@ -57,7 +56,7 @@ pub(super) async fn read(client: &Client, path: &str, part: Part) -> Result<Opti
     }
 }
 
-/// What a verdict has looked at.
+/// What a verdict has read.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub roles: Vec<RoleName>,
@@ -65,7 +64,7 @@ pub(super) struct Seen {
     pub bundles: Vec<(String, String)>,
 }
 
-/// Answers the look-ups of a verdict on the plans of one namespace. Made for a thread that may block.
+/// Answers the look-ups of a verdict on the plans of one namespace, from a thread that may block.
 pub(super) struct Answers<'a> {
     pub client: &'a Client,
     pub watched: &'a Watched,
@@ -75,7 +74,7 @@ pub(super) struct Answers<'a> {
 }
 
 impl Cluster for Answers<'_> {
-    /// Of bindings, those that name accounts of this namespace: nobody else is judged here.
+    /// Only bindings that name accounts of this namespace: no others are judged here.
     fn list(&self, list: &List<'_>) -> Result<Vec<u8>, LookupError> {
         let world = self.watched.world();
         Ok(match list.resource.kind {

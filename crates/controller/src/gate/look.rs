@@ -1,4 +1,4 @@
-//! A look at one namespace: the plans that wait there, what is said about each, and what is done.
+//! A look at one namespace: the plans that wait there, the verdict on each, and what is done about it.
 
 use std::time::Duration;
 
@@ -25,12 +25,12 @@ use super::watch::Watched;
 use super::world::Mode;
 use crate::leader::Term;
 
-/// As many plans as are read to find those that installed what is upgraded: OLM keeps five.
+/// The maximum number of plans read to find those that installed the version to be upgraded: OLM keeps five.
 const PLANS: usize = 10;
 /// How long a write may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What became of a look: `approved`, `waits`, `unread`, `changed`, `failed`.
+/// The outcome of a look: `approved`, `waits`, `unread`, `changed`, `failed`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Outcome {
     pub outcome: &'static str,
@@ -53,7 +53,7 @@ struct Waiting<'s> {
 }
 
 impl Gate {
-    /// Looks at the plans of a namespace. The answer says whether it has to be looked at again without any change.
+    /// Examines the plans of a namespace. Returns whether it has to be examined again even if nothing changes.
     pub(super) async fn look(&self, namespace: &str) -> Result<bool, ReadError> {
         let Some(mode) = self.watched.world().mode(namespace) else {
             self.watched.world().depends(namespace, Vec::new());
@@ -73,8 +73,8 @@ impl Gate {
         Ok(again)
     }
 
-    /// The plans that OLM would carry out if they were approved: those that a Subscription names. Plans that were superseded
-    /// wait for ever, and approving one would break the namespace.
+    /// The plans that OLM would carry out if they were approved: those that a Subscription names. Superseded plans wait
+    /// forever, and approving one would break the namespace.
     async fn waiting<'s>(
         &self,
         namespace: &str,
@@ -110,7 +110,7 @@ impl Gate {
         Ok(judged.await.unwrap_or_else(|error| (Verdict::Failed(error.to_string()), Seen::default())))
     }
 
-    /// The plans that installed what is upgraded, newest first.
+    /// The plans that installed the version to be upgraded, newest first.
     async fn before(&self, namespace: &str, upgrades: &[Upgrade]) -> Result<Vec<(String, String)>, ReadError> {
         let path = INSTALL_PLANS.path(namespace, "");
         let Some(list) = read(&self.client, &path, Part::MetadataOfAll).await? else { return Ok(Vec::new()) };
@@ -129,7 +129,7 @@ impl Gate {
         Ok(found)
     }
 
-    /// Does what the verdict says, and tells people if it is news. The answer is whether to look again.
+    /// Acts on the verdict, and reports it if it is new. Returns whether to look again.
     async fn act(
         &self,
         namespace: &str,
@@ -153,7 +153,7 @@ impl Gate {
         Ok(outcome == "unread")
     }
 
-    /// Whether the unpacked bundles are those that were judged: the plan's resourceVersion does not tell.
+    /// Whether the unpacked bundles are still those that were judged: the plan's resourceVersion does not cover them.
     async fn is_unchanged(&self, seen: &Seen) -> Result<bool, ReadError> {
         for (path, version) in &seen.bundles {
             let now = read(&self.client, path, Part::Metadata).await?;
@@ -174,7 +174,7 @@ impl Gate {
         match self.patch(namespace, plan, &change).await {
             Ok(true) => {}
             Ok(false) => return Ok(self.count("changed")),
-            // The policy, or another one, says no: people are told that, and not only a log file.
+            // This policy, or another one, refuses: people have to see that, not only the log.
             Err(ReadError::Api(kube::Error::Api(status))) if status.code == 403 => {
                 let message = format!("the approval was refused by the API server: {}", status.message);
                 self.wait(namespace, waiting, message).await?;
@@ -189,7 +189,7 @@ impl Gate {
         Ok(false)
     }
 
-    /// Says why a plan waits, on the plan itself; and in Events, if it was not said before.
+    /// Reports why a plan waits on the plan itself, and in Events unless that was already reported.
     async fn wait(&self, namespace: &str, waiting: &Waiting<'_>, message: String) -> Result<(), ReadError> {
         let plan = &waiting.metadata;
         if plan.annotations.get(WAITS) == Some(&message) {
@@ -203,7 +203,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Changes a plan, if it is still the one that was read, and if this replica may still act.
+    /// Changes a plan if it is still the one that was read, and if this replica may still act.
     async fn patch(&self, namespace: &str, plan: &Meta, change: &Value) -> Result<bool, ReadError> {
         if !self.term.holds() {
             return Ok(false);
@@ -229,16 +229,16 @@ impl Gate {
         tell(&self.client, namespace, &waiting.metadata, &waiting.subscriptions, &groups, news, message).await;
     }
 
-    /// Counts, and says that it is worth another look.
+    /// Counts the outcome, and returns that another look is needed.
     fn count(&self, outcome: &'static str) -> bool {
         self.verdicts.get_or_create(&Outcome { outcome }).inc();
         true
     }
 }
 
-/// Whether a plan waits for somebody to approve it.
+/// Whether a plan waits for approval.
 fn waits(text: &str) -> bool {
-    // One that cannot be read is judged, so that people are told.
+    // A plan that cannot be read is judged nevertheless, so that people are told.
     json::read::<InstallPlan<'_>>(text, "").map_or(true, |plan| {
         plan.spec.approval == "Manual" && !plan.spec.approved && plan.status.phase == "RequiresApproval"
     })
@@ -253,7 +253,7 @@ fn has_installed(text: &str, csv: &str) -> bool {
     })
 }
 
-/// One plan is for several Subscriptions, and one of them that is Manual holds up the others.
+/// One plan serves several Subscriptions, and a single Manual one holds up the others.
 fn held_up(subscriptions: &[&Subscription]) -> String {
     let automatic = subscriptions.iter().filter(|it| it.spec.install_plan_approval != "Manual");
     let names: Vec<&str> = automatic.map(|it| it.metadata.name.as_str()).collect();

@@ -1,7 +1,7 @@
-//! `gate`: InstallPlans of OLM v0 that wait for approval are judged as a whole, and approved when they stay in bounds.
+//! `gate`: judges InstallPlans of OLM v0 that wait for approval as a whole, and approves those that stay in bounds.
 //!
-//! It reads, and it approves; it has no token of anybody else. [`look`] is one look at one namespace; what makes it necessary
-//! comes from [`watch`], and [`queue`] says whose turn it is.
+//! It reads, and it approves; it holds no other identity's token. [`look`] examines one namespace; [`watch`] detects
+//! when that is necessary, and [`queue`] decides whose turn it is.
 
 mod cluster;
 mod look;
@@ -36,11 +36,11 @@ use crate::shutdown::Stop;
 use look::{Gate, Outcome};
 use watch::Watched;
 
-/// Looks at once: one that takes long holds up no other namespace.
+/// The number of concurrent looks, so that one that takes long does not hold up other namespaces.
 const WORKERS: usize = 4;
-/// How long one look may take: the API server is asked a few dozen times at most.
+/// How long one look may take: it makes a few dozen requests to the API server at most.
 const LONGEST: Duration = Duration::from_mins(2);
-/// How often the length of the queue is noted.
+/// How often the length of the queue is recorded.
 const NOTED: Duration = Duration::from_secs(5);
 
 /// Approve InstallPlans of OLM v0 that stay in bounds, and say of the others what they lack
@@ -72,7 +72,7 @@ pub struct Options {
     pub identity: Option<String>,
 }
 
-/// Runs until it is told to stop, or until another replica acts.
+/// Runs until it is told to stop, or until another replica takes over.
 pub async fn run(options: Options, stop: Stop) -> anyhow::Result<()> {
     let settings = read_settings(options.settings.as_deref())?;
     let client = Client::try_from(Config::infer().await.context("how to reach the API server")?)?;
@@ -82,7 +82,7 @@ pub async fn run(options: Options, stop: Stop) -> anyhow::Result<()> {
     let identity = leader::identity(options.identity.as_deref())?;
     let leases = Api::namespaced(client.clone(), &options.lease_namespace);
     let leader = Leader::new(leases, identity.clone(), Duration::from_secs(options.lease_duration));
-    // Whoever stands by is as ready as can be.
+    // A replica on standby counts as ready.
     ready.set(Ok(()));
     tracing::info!(identity, "standing by");
     let term = tokio::select! {
@@ -96,7 +96,7 @@ pub async fn run(options: Options, stop: Stop) -> anyhow::Result<()> {
             leader.release(&term).await;
             ended
         }
-        // The next replica acts already, or will in a moment: this one begins anew, from nothing.
+        // The next replica is already active, or will be in a moment: this one starts over from scratch.
         lost = leader.keep(&term) => Err(lost.into()),
     }
 }
@@ -131,7 +131,7 @@ impl Metrics {
     }
 }
 
-/// Watches, judges and approves, until it is told to stop.
+/// Watches, judges and approves until it is told to stop.
 async fn act(
     client: Client,
     settings: Settings,
@@ -164,7 +164,7 @@ async fn act(
     tokio::select! {
         () = noting => Ok(()),
         _ = watches.join_next() => bail!("a watch has ended"),
-        // Each finishes the look that it is at.
+        // Each worker finishes its current look.
         () = async { while workers.join_next().await.is_some() {} } => Ok(()),
     }
 }

@@ -1,10 +1,9 @@
-//! What is read of OLM's objects besides what verdicts read.
+//! What the gate reads from OLM's objects beyond what verdicts read.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// A kind of OLM v0.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
     pub group: &'static str,
@@ -24,7 +23,7 @@ pub(super) const CLUSTER_SERVICE_VERSIONS: Kind =
     Kind { group: GROUP, version: "v1alpha1", name: "ClusterServiceVersion", plural: "clusterserviceversions" };
 
 impl Kind {
-    /// The path of one object, or of all of a namespace.
+    /// The path of one object, or of all objects in a namespace.
     pub(super) fn path(self, namespace: &str, name: &str) -> String {
         let slash = if name.is_empty() { "" } else { "/" };
         format!("/apis/{}/{}/namespaces/{namespace}/{}{slash}{name}", self.group, self.version, self.plural)
@@ -85,7 +84,7 @@ pub(super) struct Reference {
 }
 
 impl Subscription {
-    /// Whether OLM would carry out this plan for it, and no other. (Plans that were superseded stay as they were.)
+    /// Whether this is the plan that OLM would carry out for the Subscription. (Superseded plans stay as they were.)
     pub(super) fn is_for(&self, plan: &Meta) -> bool {
         let by = self.status.install_plan_ref.as_ref();
         by.is_some_and(|by| by.name == plan.name && (by.uid.is_empty() || by.uid == plan.uid))

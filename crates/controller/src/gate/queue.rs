@@ -1,6 +1,7 @@
-//! The namespaces that have to be looked at: each once, in the order in which they came due, and none by two at a time.
+//! The namespaces that have to be examined: without duplicates, in the order in which they came due, and never by two
+//! workers at once.
 //!
-//! So a tenant whose objects change all the time waits in line like everybody else.
+//! So a tenant whose objects change all the time waits in line like everyone else.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,9 +10,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// Changes in quick succession are one look.
+/// Changes within this time lead to a single look.
 const GATHER: Duration = Duration::from_millis(50);
-/// How long after a failure it is tried again: this, then twice as long each time, and at most that.
+/// The pause before a retry after a failure: it starts here and doubles each time, up to the longest.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(5);
 
@@ -26,20 +27,20 @@ struct Inner {
     order: BTreeSet<(Instant, Arc<str>)>,
     due: HashMap<Arc<str>, Instant>,
     running: HashSet<Arc<str>>,
-    /// Those that changed while somebody looked at them, and when the next look is due.
+    /// Namespaces that changed while a worker was examining them, and when their next look is due.
     again: HashMap<Arc<str>, Instant>,
-    /// How often in a row it has failed.
+    /// The number of consecutive failures.
     failures: HashMap<Arc<str>, u32>,
 }
 
 impl Queue {
-    /// Something has changed there.
+    /// Something in the namespace has changed.
     pub(super) fn push(&self, namespace: &str) {
         self.lock().put(namespace, Instant::now() + GATHER);
         self.news.notify_one();
     }
 
-    /// The next one that is due. Whoever takes it says when it is [`done`](Queue::done).
+    /// The next namespace that is due. The caller reports when it is [`done`](Queue::done).
     pub(super) async fn take(&self) -> Arc<str> {
         loop {
             let next = {
@@ -49,7 +50,7 @@ impl Queue {
                         inner.order.pop_first();
                         inner.due.remove(&namespace);
                         inner.running.insert(Arc::clone(&namespace));
-                        // There may be another one for somebody else.
+                        // Another namespace may be due for another worker.
                         self.news.notify_one();
                         return namespace;
                     }
@@ -66,7 +67,7 @@ impl Queue {
         }
     }
 
-    /// The look is over; one that failed is repeated, later each time.
+    /// The look is finished; a failed one is retried, with growing pauses.
     pub(super) fn done(&self, namespace: &Arc<str>, failed: bool) {
         let mut inner = self.lock();
         inner.running.remove(namespace);
@@ -85,7 +86,7 @@ impl Queue {
         self.news.notify_one();
     }
 
-    /// How many wait for their turn.
+    /// The number of namespaces waiting for their turn.
     pub(super) fn len(&self) -> usize {
         self.lock().due.len()
     }

@@ -1,4 +1,4 @@
-//! What people are told, where they look: on the plan, its Subscriptions and its group.
+//! What people are told, in the places where they look: the plan, its Subscriptions and its group.
 
 use bounds::decide::message::clean;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
@@ -10,9 +10,9 @@ use kube::{Api, Client};
 use super::olm::{INSTALL_PLANS, Kind, Meta, OPERATOR_GROUPS, SUBSCRIPTIONS, Subscription};
 use crate::NAME;
 
-/// The annotation that says, in full, why a plan waits.
+/// The annotation with the full reason why a plan waits.
 pub(super) const WAITS: &str = "operator-bounds/waits-because";
-/// The API server takes no longer message.
+/// The longest message that the API server accepts in an Event.
 const LONGEST: usize = 1024;
 
 /// What has happened to a plan.
@@ -31,8 +31,8 @@ impl News {
     }
 }
 
-/// Writes an Event on the plan, on each Subscription that it is for and on the groups of the namespace. One that cannot be
-/// written is no reason to stop: the plan says the same.
+/// Writes an Event on the plan, on each Subscription that it is for and on the groups of the namespace. If one cannot
+/// be written, that is no reason to stop: the annotation on the plan says the same.
 pub(super) async fn tell(
     client: &Client,
     namespace: &str,
@@ -82,7 +82,7 @@ fn event(namespace: &str, kind: Kind, object: &Meta, news: News, message: &str, 
     }
 }
 
-/// As much as fits, and where the rest is.
+/// As much as fits, and where to find the rest.
 fn clipped(message: &str, plan: &str) -> String {
     if message.len() <= LONGEST {
         return message.to_owned();

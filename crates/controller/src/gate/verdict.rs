@@ -1,4 +1,4 @@
-//! A plan as a whole, and whether it may be approved.
+//! Judges a plan as a whole: whether it may be approved.
 
 use std::cell::RefCell;
 
@@ -20,28 +20,28 @@ use super::cluster::{Answers, Seen};
 use super::watch::Watched;
 use super::world::{LABEL, Mode};
 
-/// Everything that a verdict is made of.
+/// Everything that a verdict is based on.
 #[derive(Debug)]
 pub(super) struct Question {
     pub namespace: String,
     pub name: String,
     pub mode: Mode,
-    /// The plan, as it was read.
+    /// The InstallPlan, as JSON.
     pub plan: String,
-    /// The plans that installed what is upgraded, with their names.
+    /// The plans that installed the version to be upgraded, with their names.
     pub before: Vec<(String, String)>,
     pub upgrades: Vec<Upgrade>,
 }
 
-/// What becomes of a plan.
+/// What happens to a plan.
 #[derive(Debug)]
 pub(super) enum Verdict {
     Approve,
-    /// It waits for a right, or for a person, who is told why.
+    /// It waits for a right, or for a person, with the reason to report.
     Wait(String),
-    /// It waits because something could not be read, which may be different the next time.
+    /// It waits because something could not be read, which may succeed next time.
     Unread(String),
-    /// A look-up failed: nothing is known.
+    /// A look-up failed: there is no verdict.
     Failed(String),
 }
 
@@ -125,7 +125,7 @@ impl Question {
     fn no_wider(&self, cx: &Context<'_>, now: &Bringing<'_>) -> Result<Verdict, Refusal> {
         let whats: Vec<String> =
             self.before.iter().map(|(name, _)| format!("InstallPlan {}/{name}", self.namespace)).collect();
-        // One that cannot be read tells nothing: then what it brought counts as new.
+        // A plan that cannot be read proves nothing: what it brought counts as new.
         let plans: Vec<Option<InstallPlan<'_>>> =
             self.before.iter().map(|(_, text)| json::read(text, "").ok()).collect();
         let mut before: Vec<(&str, &[Step<'_>], Brought)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The watches: what they see changes what is known, and says which namespaces have to be looked at again.
+//! The watches: they update what is known, and determine which namespaces have to be examined again.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -24,7 +24,7 @@ use super::olm::{CLUSTER_SERVICE_VERSIONS, INSTALL_PLANS, Kind, OPERATOR_GROUPS,
 use super::queue::Queue;
 use super::world::{Key, World};
 
-/// What is known, and who is told when it changes.
+/// What is known, and where changes are announced.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Watched {
     world: Arc<Mutex<World>>,
@@ -43,12 +43,12 @@ impl Watched {
     }
 }
 
-/// What becomes of an object that is seen; `None` when it is gone. Returns who has to be looked at again.
+/// Records an object that was seen; `None` when it is gone. Returns the namespaces that have to be examined again.
 type Note<K> = fn(&mut World, &Key, Option<K>) -> Vec<String>;
-/// What is known of a kind, for those of which anything is.
+/// The known keys of a kind, for the kinds that are kept.
 type Known = fn(&World) -> HashSet<Key>;
 
-/// Starts all watches. The channels say when each has seen everything once; the tasks never end by themselves.
+/// Starts all watches. The channels signal when each has seen everything once; the tasks never end by themselves.
 pub(super) fn start(client: &Client, watched: &Watched, tasks: &mut JoinSet<()>) -> Vec<oneshot::Receiver<()>> {
     let mut watching = Watching { client, watched, tasks, seen: Vec::new() };
     let all = watcher::Config::default;
@@ -65,7 +65,7 @@ pub(super) fn start(client: &Client, watched: &Watched, tasks: &mut JoinSet<()>)
     };
     of_olm(INSTALL_PLANS, all());
     of_olm(SUBSCRIPTIONS, all());
-    // OLM copies them into every namespace of the cluster: copies are not even sent here.
+    // OLM copies them into every namespace of the cluster: the copies are not even transferred.
     of_olm(CLUSTER_SERVICE_VERSIONS, all().labels("!olm.copiedFrom"));
     watching.seen
 }
@@ -78,7 +78,7 @@ struct Watching<'w> {
 }
 
 impl Watching<'_> {
-    /// Follows all objects of a kind: of a `PartialObjectMeta`, only their metadata is sent.
+    /// Watches all objects of a kind: for `PartialObjectMeta`, only their metadata is transferred.
     fn watch<K>(&mut self, kind: &K::DynamicType, config: watcher::Config, note: Note<K>, known: Known)
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -121,7 +121,7 @@ impl Watching<'_> {
                         if let Some(all_seen) = all_seen.take() {
                             let _ = all_seen.send(());
                         }
-                        // Nobody knows what was missed.
+                        // What was missed is unknown, so every gated namespace is examined.
                         world.gated()
                     }
                     Err(error) => {
@@ -156,7 +156,7 @@ fn namespace(world: &mut World, key: &Key, object: Option<PartialObjectMeta<Name
     world.namespace(&key.1, labels)
 }
 
-/// Of a group, what verdicts read, and its identity for Events.
+/// Keeps the part of a group that verdicts read, and its identity for Events.
 fn group(world: &mut World, key: &Key, object: Option<DynamicObject>) -> Vec<String> {
     let json = object.map(|object| {
         let meta = object.metadata;
@@ -176,7 +176,7 @@ fn group(world: &mut World, key: &Key, object: Option<DynamicObject>) -> Vec<Str
     world.group(key.clone(), json)
 }
 
-/// Of a binding, what verdicts read.
+/// Keeps the part of a binding that verdicts read.
 fn binding<K: Binding>(world: &mut World, key: &Key, object: Option<K>) -> Vec<String> {
     let Some(object) = object else { return world.binding(key, None) };
     let (meta, role_ref, subjects) = object.parts();
@@ -207,7 +207,6 @@ impl Binding for ClusterRoleBinding {
     }
 }
 
-/// Something in this namespace has changed.
 fn concerns<K>(world: &mut World, key: &Key, _: Option<K>) -> Vec<String> {
     world.if_gated(&key.0)
 }

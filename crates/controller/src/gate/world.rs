@@ -1,22 +1,22 @@
-//! What the gate knows of the cluster without asking: which namespaces it serves, their groups, and the bindings of service
-//! accounts. Everything else is asked for when it is needed, and not kept.
+//! What the gate knows about the cluster without asking: which namespaces it serves, their groups, and the bindings of
+//! service accounts. Everything else is read when it is needed, and not kept.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use k8s_openapi::api::rbac::v1::Subject;
 use serde_json::{Value, json};
 
-/// The label on a Namespace.
+/// The label on a Namespace that turns the gate on.
 pub(super) const LABEL: &str = "operator-bounds/approve";
 
-/// What a namespace is labelled with.
+/// The value of the label on a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Plans within the boundary of their group are approved.
     WithinBounds,
     /// Upgrades that ask for nothing new are approved.
     NoWider,
-    /// Something that is neither.
+    /// Any other value.
     Unknown,
 }
 
@@ -30,19 +30,19 @@ impl Mode {
     }
 }
 
-/// Whose rights a binding changes: of the service accounts of a namespace, or of all of them.
+/// Whose rights a binding changes: those of the service accounts of one namespace, or of all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Touch {
     Everyone,
     Namespace(String),
 }
 
-/// A binding, by its namespace, which is empty for a ClusterRoleBinding, and its name.
+/// A binding, by its namespace (empty for a ClusterRoleBinding) and its name.
 pub(super) type Key = (String, String);
 
 #[derive(Debug, Default)]
 pub(super) struct World {
-    /// Every Namespace, as JSON, for selectors of groups.
+    /// Every Namespace, as JSON, for the selectors of groups.
     namespaces: HashMap<String, Box<str>>,
     gated: HashMap<String, Mode>,
     groups: HashMap<Key, Box<str>>,
@@ -53,7 +53,7 @@ pub(super) struct World {
     roles_of: HashMap<String, Vec<RoleName>>,
 }
 
-/// A role, by its namespace, which is empty for a ClusterRole, and its name.
+/// A role, by its namespace (empty for a ClusterRole) and its name.
 pub(super) type RoleName = (String, String);
 
 impl World {
@@ -65,7 +65,7 @@ impl World {
         self.gated.keys().cloned().collect()
     }
 
-    /// A Namespace is like this from now on, or gone. Returns who has to be looked at again.
+    /// Records the new state of a Namespace, or that it is gone. Returns the namespaces that have to be examined again.
     pub(super) fn namespace(&mut self, name: &str, labels: Option<Value>) -> Vec<String> {
         let Some(labels) = labels else {
             self.namespaces.remove(name);
@@ -85,14 +85,14 @@ impl World {
         again
     }
 
-    /// The gated namespaces whose group chooses its targets by label.
+    /// The gated namespaces whose group selects its targets by label.
     fn selecting(&self) -> Vec<String> {
         let selects = |json: &str| json.contains("\"selector\":{");
         let groups = self.groups.iter().filter(|(_, json)| selects(json)).map(|((namespace, _), _)| namespace);
         groups.filter(|namespace| self.gated.contains_key(*namespace)).cloned().collect()
     }
 
-    /// An OperatorGroup is like this from now on, or gone.
+    /// Records the new state of an OperatorGroup, or that it is gone.
     pub(super) fn group(&mut self, key: Key, json: Option<Box<str>>) -> Vec<String> {
         let namespace = key.0.clone();
         match json {
@@ -102,7 +102,7 @@ impl World {
         self.if_gated(&namespace)
     }
 
-    /// A binding is like this from now on, or gone.
+    /// Records the new state of a binding, or that it is gone.
     pub(super) fn binding(&mut self, key: &Key, now: Option<(Box<str>, &[Subject])>) -> Vec<String> {
         let mut changed: Vec<Touch> = Vec::new();
         if let Some((_, touches)) = self.bindings.remove(key) {
@@ -120,7 +120,7 @@ impl World {
                 self.touched.entry(touch.clone()).or_default().insert(key.clone());
             }
             changed.extend(touches.iter().cloned());
-            // What names no service account can change no verdict.
+            // A binding that names no service account cannot change a verdict.
             if !touches.is_empty() {
                 self.bindings.insert(key.clone(), (json, touches));
             }
@@ -135,12 +135,12 @@ impl World {
         namespaces.flat_map(|namespace| self.if_gated(namespace)).collect()
     }
 
-    /// A role has changed.
+    /// The namespaces to examine again because a role has changed.
     pub(super) fn role(&self, role: &RoleName) -> Vec<String> {
         self.depending.get(role).map(|namespaces| namespaces.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// A verdict for this namespace depends on these roles, and on no others.
+    /// Records that the verdict for this namespace depends on exactly these roles.
     pub(super) fn depends(&mut self, namespace: &str, roles: Vec<RoleName>) {
         for role in self.roles_of.remove(namespace).unwrap_or_default() {
             if let Some(namespaces) = self.depending.get_mut(&role) {
@@ -162,7 +162,7 @@ impl World {
         if self.gated.contains_key(namespace) { vec![namespace.to_owned()] } else { Vec::new() }
     }
 
-    /// The keys that are known of a kind: after a new list, those that are not in it are gone.
+    /// The known keys of a kind: after a new list, those that are not in it are gone.
     pub(super) fn known_namespaces(&self) -> HashSet<Key> {
         self.namespaces.keys().map(|name| (String::new(), name.clone())).collect()
     }
@@ -185,7 +185,7 @@ impl World {
         self.namespaces.values().map(|json| &**json)
     }
 
-    /// The bindings that give something to a service account of this namespace, as JSON.
+    /// The bindings that grant something to a service account of this namespace, as JSON.
     pub(super) fn bindings_of(&self, namespace: &str, of_cluster: bool) -> impl Iterator<Item = &str> {
         let mut keys: BTreeSet<&Key> = BTreeSet::new();
         for touch in [Touch::Everyone, Touch::Namespace(namespace.to_owned())] {
@@ -196,7 +196,7 @@ impl World {
     }
 }
 
-/// Whose rights a subject changes: every way in which a service account can be named.
+/// Whose rights a subject changes, covering every way in which a service account can be named.
 fn touch(subject: &Subject, binding_namespace: &str) -> Option<Touch> {
     let namespace = |name: &str| Some(Touch::Namespace(name.to_owned()));
     match (subject.kind.as_str(), subject.name.as_str()) {

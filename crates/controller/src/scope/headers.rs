@@ -1,11 +1,11 @@
-//! Headers: which are let in, which go on, and who the API server is told to take the caller for.
+//! Headers: which are accepted, which are forwarded, and which identity the API server is asked to impersonate.
 
 use hyper::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 
 use super::owner::Identity;
 use super::refusal::Refusal;
 
-/// What is for one connection and not for the other end, or says who somebody is.
+/// Headers that concern a single connection rather than the other end, or that claim an identity.
 const OWN: &[&str] = &[
     "connection",
     "content-length",
@@ -20,7 +20,7 @@ const OWN: &[&str] = &[
     "upgrade",
 ];
 
-/// The credentials in a request. It is the API server that looks at them; here there only have to be some.
+/// The credentials in a request. The API server checks them; here they only have to be present.
 pub(super) fn check(headers: &HeaderMap) -> Result<&HeaderValue, Refusal> {
     if let Some(name) = headers.keys().find(|name| name.as_str().starts_with("impersonate-")) {
         return Err(Refusal::Impersonates(name.to_string()));
@@ -43,7 +43,7 @@ pub(super) fn check(headers: &HeaderMap) -> Result<&HeaderValue, Refusal> {
     }
 }
 
-/// The headers that go on.
+/// The headers to forward.
 pub(super) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     let named = headers.get_all("connection").iter().filter_map(|value| value.to_str().ok());
     let named: Vec<&str> = named.flat_map(|value| value.split(',').map(str::trim)).collect();
@@ -55,7 +55,7 @@ pub(super) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     headers.iter().filter(|(name, _)| goes_on(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Tells the API server for whom to take the caller.
+/// Sets the identity that the API server is asked to impersonate.
 pub(super) fn impersonate(headers: &mut HeaderMap, identity: &Identity) -> Result<(), Refusal> {
     let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Refusal::Malformed("its owner has no plain name"));
     headers.insert("impersonate-user", value(&identity.user)?);

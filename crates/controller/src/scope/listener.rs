@@ -1,4 +1,4 @@
-//! The socket: HTTPS on loopback, until it is told to stop.
+//! The socket: HTTPS on loopback, until the process is told to stop.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,17 +20,19 @@ use tokio_rustls::server::TlsStream;
 use super::proxy::Proxy;
 use crate::shutdown::Stop;
 
-/// Connections at once. operator-controller has a handful.
+/// The maximum number of concurrent connections. operator-controller has a handful.
 const CONNECTIONS: usize = 512;
-/// How long a client may take to greet, and to send its headers; how often one that says nothing is asked whether it lives.
+/// How long a client may take for the handshake, and to send its headers; how often a silent one is checked for being
+/// alive.
 const GREETING: Duration = Duration::from_secs(10);
 const PING: Duration = Duration::from_secs(30);
-/// The headers of a request, all of them.
+/// The maximum total size of the headers of a request.
 const HEADERS: u32 = 64 * 1024;
-/// How long what is under way may take once it is told to stop: as long as a pod is given, by default, and a little less.
+/// How long requests in progress may take once the process is told to stop: a little less than a pod is given by
+/// default.
 const FINISH: Duration = Duration::from_secs(25);
 
-/// Answers until it is told to stop, and then until what came before is answered.
+/// Serves until it is told to stop, and then until the requests in progress are answered.
 pub(super) async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, proxy: Arc<Proxy>, stop: Stop) {
     let acceptor = TlsAcceptor::from(tls);
     let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -39,7 +41,7 @@ pub(super) async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, proxy: 
         loop {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             let Ok((stream, _)) = listener.accept().await else {
-                // Too many open files: the next one may be luckier.
+                // Too many open files: accepting may succeed a little later.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };

@@ -1,8 +1,9 @@
-//! `scope`: what OLM v1 writes for an extension is written as the identity of that extension.
+//! `scope`: writes what OLM v1 writes for an extension as the identity of that extension.
 //!
-//! A reverse proxy beside operator-controller, between it and the API server. It has no credentials: each request goes on with
-//! those it came with, and what belongs to an extension with `Impersonate-User` and `Impersonate-Group` of that extension, so
-//! that the API server decides. [`decide`] is the heart, a function without a world around it.
+//! A reverse proxy beside operator-controller, between it and the API server. It has no credentials: each request is
+//! forwarded with those it came with, and for what belongs to an extension with `Impersonate-User` and
+//! `Impersonate-Group` of that extension, so that the API server decides. [`decide`] is the core, a function without
+//! side effects.
 
 mod body;
 mod decide;
@@ -150,7 +151,7 @@ pub async fn run(options: Options, stop: Stop) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The API server, as every pod is told.
+/// The address of the API server, from the environment that every pod has.
 fn server_of_pod() -> anyhow::Result<Uri> {
     let told =
         |name: &str| std::env::var(name).with_context(|| format!("not in a pod ({name} is not set): use --server"));
@@ -159,7 +160,7 @@ fn server_of_pod() -> anyhow::Result<Uri> {
     format!("https://{host}:{port}").parse().context("the API server's address")
 }
 
-/// Ready when the API server is: without it nothing can be forwarded.
+/// Ready while the API server is: without it nothing can be forwarded.
 async fn follow(upstream: Upstream, ready: Ready) {
     loop {
         let state = upstream.ready().await;

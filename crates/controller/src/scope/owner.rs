@@ -1,10 +1,11 @@
-//! Whose an object is, by the labels that OLM writes on everything it installs, and who that is for the API server.
+//! Who owns an object, by the labels that OLM puts on everything it installs, and which identity that is for the API
+//! server.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// What kind of owner, and which.
+/// The labels with the kind and the name of the owner.
 pub(super) const OWNER_KIND: &str = "olm.operatorframework.io/owner-kind";
 pub(super) const OWNER_NAME: &str = "olm.operatorframework.io/owner-name";
 /// OLM v1's own API group.
@@ -18,19 +19,19 @@ pub(super) enum Owner {
     Set(Set),
 }
 
-/// A ClusterObjectSet, or a ClusterExtensionRevision, as it was called before.
+/// A ClusterObjectSet, or a ClusterExtensionRevision, its former name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Set {
     pub resource: &'static str,
     pub name: String,
 }
 
-/// What labels claim.
+/// What the labels claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Claim {
     Of(Owner),
     Nobody,
-    /// Something that OLM never writes.
+    /// A combination that OLM never writes.
     Odd(String),
 }
 
@@ -51,7 +52,7 @@ impl Claim {
     }
 }
 
-/// Whether an object, an account or a namespace can be called so. It becomes a part of a path and of a header.
+/// Whether this is a valid name for an object, an account or a namespace. It becomes part of a path and of a header.
 pub(super) fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.len() <= 253
@@ -61,7 +62,7 @@ pub(super) fn is_name(name: &str) -> bool {
         && !name.contains("..")
 }
 
-/// Whom the API server is asked to take the caller for.
+/// The identity that the API server is asked to impersonate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
     pub user: String,
@@ -69,7 +70,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// The identity that exists by the name of the extension alone.
+    /// The identity that follows from the name of the extension alone.
     pub(super) fn synthetic(extension: &str) -> Self {
         Identity {
             user: format!("olm:clusterextension:{extension}"),
@@ -90,7 +91,7 @@ impl Identity {
     }
 }
 
-/// What is read of a ClusterExtension.
+/// The part of a ClusterExtension that is read.
 #[derive(Deserialize)]
 pub(super) struct Extension {
     spec: Spec,
@@ -111,10 +112,11 @@ struct Account {
 }
 
 impl Extension {
-    /// The account that it names, or the identity that it has by its own name. `None` if that can be nobody.
+    /// The account that it names, or the identity that follows from its own name. `None` if the name cannot be that of
+    /// an account.
     pub(super) fn identity(&self, extension: &str) -> Option<Identity> {
         match self.spec.service_account.as_ref().map_or("", |account| &account.name) {
-            // OLM's word for this, from when the field had to be there.
+            // OLM's reserved name for this, from the time when the field was required.
             "" | "olm.synthetic-user" => Some(Identity::synthetic(extension)),
             name => {
                 let both = is_name(name) && is_name(&self.spec.namespace);
@@ -130,7 +132,7 @@ impl fmt::Display for Set {
     }
 }
 
-/// Text of others in a message: on one line, and not endless.
+/// Untrusted text in a message: on one line, and of limited length.
 pub(super) fn quoted(text: &str) -> String {
     const LONGEST: usize = 100;
     let mut short: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();

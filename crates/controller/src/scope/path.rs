@@ -1,7 +1,7 @@
-//! From the path of a request to what it is about.
+//! Determines what a request is about from its path.
 //!
-//! The API server decodes a path once and splits it at its slashes, and so does this. Whatever two readers could take for two
-//! different things is no path at all.
+//! The API server decodes a path once and splits it at its slashes, and so does this module. A path that two readers
+//! could interpret differently is rejected.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,18 +9,18 @@ use std::fmt;
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 
-/// What a path leads to.
+/// What a path refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// An object, or the collection it is in.
+    /// An object, or its collection.
     Object(Target),
-    /// Into a pod, or through the API server to somewhere else: `exec`, `attach`, `portforward`, `proxy`.
+    /// A connection into a pod, or through the API server to somewhere else: `exec`, `attach`, `portforward`, `proxy`.
     Connection,
     /// Discovery, versions, health, documentation.
     Other,
 }
 
-/// An object, or a collection when there is no name.
+/// An object, or a collection if there is no name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub group: String,
@@ -28,7 +28,7 @@ pub(super) struct Target {
     pub namespace: Option<String>,
     pub name: Option<String>,
     pub subresource: Option<String>,
-    /// How much of the path the object itself is.
+    /// The length of the part of the path that refers to the object itself.
     object_path: usize,
 }
 
@@ -38,27 +38,27 @@ pub(super) enum Verb {
     Create,
     Update,
     Patch,
-    /// PATCH too, by server-side apply, which makes what is not there.
+    /// PATCH by server-side apply, which creates an object that does not exist.
     Apply,
     Delete,
     DeleteCollection,
 }
 
-/// Why a path is none.
+/// Why a path is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PathError {
-    /// It does not begin at the root, or has `//`, or ends with a slash.
+    /// It does not begin at the root, contains `//`, or ends with a slash.
     #[error("it has an empty segment")]
     Empty,
-    /// `.` or `..`, however it is written.
+    /// `.` or `..`, in any encoding.
     #[error("it has a segment that leads elsewhere")]
     Dots,
-    /// A slash or a percent sign inside a segment, or what is not text.
+    /// A slash or a percent sign inside a segment, or a segment that is not text.
     #[error("it has a segment that no name can be")]
     Encoding,
 }
 
-/// Reads a path as it stands in a request, percent-encoded.
+/// Reads a percent-encoded path, as it appears in a request.
 pub(super) fn read(path: &str) -> Result<Place, PathError> {
     let mut segments = Vec::new();
     if path != "/" {
@@ -86,10 +86,10 @@ fn decode(segment: &str) -> Result<Cow<'_, str>, PathError> {
     }
 }
 
-/// What comes after the version: `[namespaces/NAMESPACE/]RESOURCE[/NAME[/SUBRESOURCE]]`.
+/// The part after the version: `[namespaces/NAMESPACE/]RESOURCE[/NAME[/SUBRESOURCE]]`.
 fn place(path: &str, group: &str, rest: &[&str]) -> Place {
     let (namespace, parts) = match rest {
-        // `watch` is an old way to write a read; `proxy` an old way to leave the API.
+        // `watch` is an old form of a read; `proxy` is an old way out of the API.
         [] | ["watch", ..] => return Place::Other,
         ["proxy", ..] => return Place::Connection,
         ["namespaces", _, "status" | "finalize", ..] => (None, rest),
@@ -100,7 +100,7 @@ fn place(path: &str, group: &str, rest: &[&str]) -> Place {
         [resource] => (*resource, None, None),
         [resource, name] => (*resource, Some(*name), None),
         [resource, name, subresource] => (*resource, Some(*name), Some((*subresource).to_owned())),
-        // Whatever is behind a subresource is for whoever serves it.
+        // Anything after a subresource is for whatever serves it.
         [resource, name, subresource @ ..] => (*resource, Some(*name), Some(subresource.join("/"))),
         [] => return Place::Other,
     };
@@ -125,10 +125,10 @@ fn without_last(path: &str, segments: usize) -> usize {
 }
 
 impl Target {
-    /// What a method does to it. `None` where the API has no such request.
+    /// What a method does to it. `None` if the API has no such request.
     pub(super) fn verb(&self, method: &Method, is_apply: bool) -> Option<Verb> {
         let named = self.name.is_some();
-        // What is behind a subresource is nothing that could be looked at.
+        // What follows a subresource is not an object that could be looked up.
         if self.subresource.as_ref().is_some_and(|subresource| subresource.contains('/')) {
             return None;
         }
@@ -142,7 +142,7 @@ impl Target {
         }
     }
 
-    /// The path of the object itself, without its subresource: of the very path that this was read from.
+    /// The path of the object itself, without its subresource. `path` must be the one that this was read from.
     pub(super) fn object_path<'p>(&self, path: &'p str) -> &'p str {
         path.get(..self.object_path).unwrap_or(path)
     }
@@ -167,7 +167,7 @@ impl fmt::Display for Target {
 }
 
 impl fmt::Display for Verb {
-    /// As RBAC calls it.
+    /// The verb as RBAC calls it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Verb::Create => "create",
@@ -183,7 +183,7 @@ impl fmt::Display for Verb {
 mod tests {
     use super::*;
 
-    /// `group resource namespace/name/subresource`, with `-` for what is not there.
+    /// `group resource namespace/name/subresource`, with `-` for absent parts.
     fn object(path: &str) -> String {
         match read(path) {
             Ok(Place::Object(target)) => {

@@ -24,16 +24,16 @@ use super::stream::Stream;
 use super::upstream::{Answer, Upstream};
 use crate::shutdown::Stop;
 
-/// The most that an API server takes, and how long it may take to arrive.
+/// The largest body that an API server accepts, and how long it may take to arrive.
 const LARGEST_BODY: usize = 3 * 1024 * 1024;
 const SLOWEST_BODY: Duration = Duration::from_secs(30);
-/// Writes at once: each may hold a body. And how long one may wait for its turn.
+/// The number of concurrent writes, each of which may hold a body, and how long one may wait for its turn.
 pub(super) const WRITES: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long an answer may take. A watch takes as long as it says, and at most as long as an API server lets it.
+/// How long an answer may take. A watch takes as long as it specifies, and at most as long as an API server allows.
 const LONGEST_ANSWER: Duration = Duration::from_mins(5);
 const LONGEST_WATCH: Duration = Duration::from_hours(1);
-/// Bodies above this are not read between other requests, but beside them.
+/// Bodies larger than this are parsed after other tasks were moved off the thread, so that those are not delayed.
 const SMALL_BODY: usize = 32 * 1024;
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -41,27 +41,27 @@ const JSON: &str = "application/json";
 
 type Reply = Response<Either<Full<Bytes>, Stream>>;
 
-/// What became of a request: `read`, `own`, `impersonated`, `gone`, `refused`, `failed`.
+/// The outcome of a request: `read`, `own`, `impersonated`, `gone`, `refused`, `failed`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Outcome {
     pub outcome: &'static str,
 }
 
-/// Everything that a request needs.
+/// Everything that is needed to answer requests.
 pub(super) struct Proxy {
     pub upstream: Upstream,
     pub rules: Rules,
-    /// Extensions act as the account that they name, if they name one.
+    /// Whether extensions act as the account that they name, if they name one.
     pub service_accounts: bool,
     pub requests: Family<Outcome, Counter>,
     pub stop: Stop,
     pub writes: Semaphore,
 }
 
-/// A request that does not reach the API server, or was answered on the way.
+/// A request that does not reach the API server, or was already answered.
 enum Ended {
     Refused(Refusal),
-    /// The API server's answer to a look-up is the answer to the request, too.
+    /// The API server's answer to a look-up is also the answer to the request.
     Answered(Box<Answer>),
 }
 
@@ -72,7 +72,7 @@ impl<E: Into<Refusal>> From<E> for Ended {
 }
 
 impl Proxy {
-    /// Answers a request, whatever it is.
+    /// Answers any request.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Reply {
         let (head, body) = request.into_parts();
         let place = path::read(head.uri.path());
@@ -134,7 +134,7 @@ impl Proxy {
         self.forward(head, body, identity.as_ref()).await
     }
 
-    /// Looks up what the decision needs, until there is one: the extension to write as, or none for OLM itself.
+    /// Looks up what the decision needs until there is one: the extension to write as, or `None` for OLM itself.
     async fn decided(
         &self,
         write: &Write<'_>,
@@ -170,7 +170,7 @@ impl Proxy {
         }
     }
 
-    /// Something that is there, or not. Any other answer is the answer to the request.
+    /// Looks up something that exists or does not. Any other answer is the answer to the request.
     async fn look(&self, path: &str, credentials: &HeaderValue, accept: &'static str) -> Result<Box<Answer>, Ended> {
         let answer = Box::new(self.upstream.get(path, credentials, accept).await?);
         match answer.status {
@@ -196,7 +196,7 @@ impl Proxy {
         })
     }
 
-    /// For whom the API server is asked to take the caller.
+    /// The identity that the API server is asked to impersonate.
     async fn identity(&self, extension: &str, credentials: &HeaderValue) -> Result<Identity, Ended> {
         if !self.service_accounts {
             return Ok(Identity::synthetic(extension));
@@ -226,7 +226,7 @@ impl Proxy {
         let (limit, stop) = (watch.unwrap_or(LONGEST_ANSWER), self.stop.clone());
         let end: std::pin::Pin<Box<dyn Future<Output = ()> + Send>> = match watch {
             None => Box::pin(tokio::time::sleep(limit)),
-            // Who is told to stop ends watches, so that clients begin them anew.
+            // Shutting down ends watches, so that clients start them again.
             Some(_) => Box::pin(async move { timeout(limit, stop.told()).await.unwrap_or_default() }),
         };
         Ok(Response::from_parts(answer, Either::Right(Stream { answer: body, end, ends_well: watch.is_some() })))
@@ -241,7 +241,7 @@ impl Proxy {
         let mut headers = hyper::HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         if matches!(refusal, Refusal::TooLarge(_) | Refusal::TooSlow(_)) && head.version == hyper::Version::HTTP_11 {
-            // What is left of the body is not read: the next request needs a connection of its own.
+            // The rest of the body is not read, so the next request needs a new connection.
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if code.is_server_error() || code == StatusCode::TOO_MANY_REQUESTS {
@@ -273,11 +273,12 @@ async fn collect(body: Incoming) -> Result<Bytes, Refusal> {
     }
 }
 
-/// What is read of a query.
+/// The part of a query that matters.
 struct Query {
-    /// How long it lasts, if it is a watch: as long as it says, and a little longer, so that the API server ends it.
+    /// How long a watch lasts: as long as it specifies and a little longer, so that the API server is the one to end
+    /// it.
     watch: Option<Duration>,
-    /// The label selector; none if there are several, of which nobody knows which counts.
+    /// The label selector; `None` if there are several, since it is undefined which one counts.
     selector: Option<String>,
 }
 

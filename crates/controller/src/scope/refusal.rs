@@ -1,4 +1,4 @@
-//! What is refused, and what the person who has to mend it reads: in the conditions of the ClusterExtension, mostly.
+//! What is refused, and what the person who has to fix it reads: mostly in the conditions of the ClusterExtension.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::body::BodyError;
 use super::owner::{OWNER_KIND, OWNER_NAME, quoted};
 use super::path::{PathError, Target};
 
-/// Why a request goes no further.
+/// Why a request is not forwarded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error(
@@ -80,7 +80,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// The code, and the word that goes with it in a Status.
+    /// The HTTP code, and the reason that goes with it in a Status.
     pub(super) fn status(&self) -> (StatusCode, &'static str) {
         match self {
             Refusal::Path(_) | Refusal::Malformed(_) | Refusal::Body(BodyError::Broken(..)) => {
@@ -97,7 +97,7 @@ impl Refusal {
         }
     }
 
-    /// What an API server would send: clients show its message.
+    /// The Status that an API server would send: clients show its message.
     pub(super) fn to_status(&self, doing: &str, target: Option<&Target>, name: &str) -> Value {
         let (code, reason) = self.status();
         let mut message = format!("operator-bounds scope will not {doing} this: {self}");

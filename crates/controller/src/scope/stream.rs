@@ -1,4 +1,4 @@
-//! An answer on its way through: frame by frame as it comes, and not for ever.
+//! An answer that is passed through: frame by frame as it arrives, with a time limit.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,9 +8,9 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 pub(super) struct Stream {
     pub answer: Incoming,
-    /// When it is over, if it is not before.
+    /// When it ends at the latest.
     pub end: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Whether that is an end that clients expect, as of a watch. Of anything else it would look complete.
+    /// Whether clients expect such an end, as with a watch. Any other answer would look complete although it is not.
     pub ends_well: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What operator-controller needs to reach us: a certificate for loopback, and a kubeconfig that trusts it.
+//! What operator-controller needs to reach the proxy: a certificate for loopback, and a kubeconfig that trusts it.
 
 use std::fs;
 use std::io::Write;
@@ -18,18 +18,18 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 
-/// Longer than any pod lives: a client reads the certificate once.
+/// Longer than any pod lives: a client reads the certificate only once.
 const LIFETIME: Duration = Duration::days(3650);
-/// Clocks differ.
+/// Allowance for clocks that differ.
 const SKEW: Duration = Duration::hours(1);
 
-/// The certificate in `directory`, made there unless it is there already: whoever trusts it must not have to start again
+/// The certificate in `directory`, created unless it already exists: clients that trust it must not have to restart
 /// when this process does.
 pub(super) fn certificate(directory: &Path) -> anyhow::Result<Arc<ServerConfig>> {
     let (certificate, key) = (directory.join("tls.crt"), directory.join("tls.key"));
     if !certificate.exists() {
         let (certificate_pem, key_pem) = make()?;
-        // The key first: a certificate without one would stay.
+        // The key first: a certificate without its key would be kept.
         write(&key, key_pem.as_bytes(), 0o600)?;
         write(&certificate, certificate_pem.as_bytes(), 0o644)?;
     }
@@ -71,12 +71,12 @@ pub(super) fn kubeconfig(directory: &Path, address: SocketAddr, token_file: &Pat
     write(&directory.join("kubeconfig"), format!("{config:#}\n").as_bytes(), 0o644)
 }
 
-/// All of a file or nothing of it.
+/// Writes a file completely or not at all.
 fn write(path: &Path, content: &[u8], mode: u32) -> anyhow::Result<()> {
     let written = || format!("cannot write {}", path.display());
     let mut half = path.as_os_str().to_owned();
     half.push(".new");
-    // What a crash has left behind may have another mode.
+    // A file left behind by a crash may have a different mode.
     let _ = fs::remove_file(&half);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&half).with_context(written)?;
     file.write_all(content).with_context(written)?;

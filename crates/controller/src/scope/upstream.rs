@@ -22,22 +22,22 @@ use tokio::time::timeout;
 
 use super::refusal::Refusal;
 
-/// How long a connection may take.
+/// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long the API server may think: it gives itself a minute.
+/// How long the API server may take to start answering: its own limit is a minute.
 const THINK: Duration = Duration::from_secs(70);
-/// How long an answer that was looked up may take to arrive, and how large it may be: no object is larger.
+/// How long the answer to a look-up may take to arrive, and how large it may be: no object is larger.
 const ARRIVE: Duration = Duration::from_secs(30);
 const LARGEST: usize = 8 * 1024 * 1024;
-/// A peer that is gone without a word is noticed after about a minute.
+/// A peer that disappears silently is detected after about a minute.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// How long the API server may take to say that it is ready.
+/// How long the API server may take to report that it is ready.
 const PROBE: Duration = Duration::from_secs(3);
 
-/// A way to the API server.
+/// A client for the API server.
 ///
-/// By HTTP/1.1: an answer that does not end, as a watch, has a connection of its own. With HTTP/2 all would share one, which
-/// takes a hundred at once and no more, and a hundred watches would leave no place for a write.
+/// HTTP/1.1, so that an answer without an end, such as a watch, has a connection of its own. With HTTP/2 all would
+/// share one, which is limited to a hundred streams, and a hundred watches would leave no room for a write.
 #[derive(Debug, Clone)]
 pub(super) struct Upstream {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -53,7 +53,7 @@ pub(super) struct Answer {
 }
 
 impl Upstream {
-    /// To `https://host:port`, if a certificate of `ca` says that it is the one.
+    /// A client for `https://host:port`, which must present a certificate that one in `ca` has signed.
     pub(super) fn new(server: &Uri, ca: &Path) -> anyhow::Result<Self> {
         let (Some("https"), Some(authority), "/") = (server.scheme_str(), server.authority(), server.path()) else {
             bail!("the API server's address must be https://HOST:PORT, and nothing behind it: {server}");
@@ -86,7 +86,7 @@ impl Upstream {
         }
     }
 
-    /// Reads something with the caller's credentials.
+    /// Reads an object with the caller's credentials.
     pub(super) async fn get(
         &self,
         path: &str,
@@ -104,7 +104,8 @@ impl Upstream {
         Ok(Answer { status: head.status, body, headers: head.headers })
     }
 
-    /// Whether the API server says that it is ready. Without credentials it may not tell everybody, and then it is there.
+    /// Whether the API server reports that it is ready. Without credentials it may refuse to say; then it is at least
+    /// reachable.
     pub(super) async fn ready(&self) -> Result<(), String> {
         let asked = self.send(Request::new(Full::default()), PathAndQuery::from_static("/readyz"));
         match timeout(PROBE, asked).await {
@@ -131,7 +132,7 @@ fn trust(ca: &Path) -> anyhow::Result<ClientConfig> {
     Ok(config.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// What went wrong, down to what the system said.
+/// An error with all its causes, down to that of the operating system.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

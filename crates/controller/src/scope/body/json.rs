@@ -1,4 +1,4 @@
-//! Objects and merge patches in JSON. Only what is asked for is unfolded; a key that comes twice is an error.
+//! Objects and merge patches in JSON. Only what is needed is parsed; a duplicate key is an error.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::release::{self, INDEX, Release};
 use super::{BodyError, Change, HOOK, Said};
 use crate::scope::owner::{Claim, OWNER_KIND, OWNER_NAME};
 
-/// The keys of a JSON object, and what is below each, still folded.
+/// The keys of a JSON object, with their values unparsed.
 #[derive(Debug, Default)]
 pub(super) struct Keys<'a>(HashMap<String, &'a RawValue>);
 
@@ -50,13 +50,13 @@ impl<'a> Keys<'a> {
         Ok(if let Change::Set(text) = self.get(key)? { Some(text) } else { None })
     }
 
-    /// Whether a strategic merge patch says what becomes of what is not mentioned.
+    /// Whether a strategic merge patch says what happens to keys that it does not mention.
     fn has_directive(&self) -> bool {
         self.0.contains_key("$patch") || self.0.contains_key("$retainKeys")
     }
 }
 
-/// `null` takes away what is there.
+/// `null` removes the existing value.
 pub(super) fn unfold<'a, T: Deserialize<'a>>(value: &'a RawValue) -> Result<Change<T>, BodyError> {
     Ok(parse::<Option<T>>(value.get().as_bytes())?.map_or(Change::Removed, Change::Set))
 }
@@ -74,7 +74,7 @@ impl<'a> Change<Keys<'a>> {
         }
     }
 
-    /// What becomes of the owner labels, if these are the labels.
+    /// The change to the owner labels, if these are the labels.
     pub(super) fn owner(&self) -> Result<(Change<String>, Change<String>), BodyError> {
         Ok((self.below(OWNER_KIND)?, self.below(OWNER_NAME)?))
     }
@@ -100,7 +100,7 @@ pub(super) fn whole(body: &[u8], is_secret: bool, is_create: bool) -> Result<Sai
     Ok(said)
 }
 
-/// A part of an object: a merge patch of either kind, or server-side apply.
+/// Part of an object: a merge patch of either kind, or server-side apply.
 pub(super) fn partial(body: &[u8]) -> Result<Said, BodyError> {
     let object: Keys<'_> = parse(body)?;
     let metadata: Change<Keys<'_>> = object.get("metadata")?;
@@ -137,7 +137,7 @@ impl Change<Keys<'_>> {
     }
 }
 
-/// What an object says about itself, as the API server has it.
+/// What an object says about itself, as stored in the API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::scope) struct Stored {
     pub owner_kind: Option<String>,
@@ -146,7 +146,6 @@ pub(in crate::scope) struct Stored {
 }
 
 impl Stored {
-    /// Reads the API server's answer.
     pub(in crate::scope) fn read(body: &[u8]) -> Result<Self, BodyError> {
         let Said { owner_kind, owner_name, is_hook, .. } = parse::<Keys<'_>>(body)?.said()?;
         let text = |change| if let Change::Set(text) = change { Some(text) } else { None };

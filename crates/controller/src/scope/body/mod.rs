@@ -1,4 +1,4 @@
-//! What a write says about its object: to whom it belongs, and whether it is a Helm hook.
+//! What a write says about its object: which owner it belongs to, and whether it is a Helm hook.
 
 mod json;
 mod patch;
@@ -12,15 +12,16 @@ use super::path::{Target, Verb};
 pub(super) use json::Stored;
 pub(super) use release::{CHUNK, INDEX, Release};
 
-/// Helm takes what has this annotation out of a release before OLM labels it.
+/// Helm takes objects with this annotation out of a release before OLM labels them.
 const HOOK: &str = "helm.sh/hook";
 
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// Server-side apply. YAML by its name; clients send JSON, which is YAML too. Other YAML has too many readings.
+/// Server-side apply. YAML by its name; clients send JSON, which is valid YAML. Other YAML is too ambiguous to be
+/// accepted.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 
-/// What a write does to something.
+/// What a write does to a value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Change<T> {
     #[default]
@@ -34,7 +35,7 @@ impl<T> Change<T> {
         matches!(self, Change::Set(_))
     }
 
-    /// In a whole object, what is not mentioned is not there.
+    /// In a whole object, a value that is not mentioned is absent.
     fn in_whole(self) -> Self {
         if self.is_set() { self } else { Change::Removed }
     }
@@ -53,30 +54,30 @@ impl Change<String> {
 /// What a write says about its object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Said {
-    /// What the object is called, for people.
+    /// The name of the object, for messages.
     pub name: String,
     pub owner_kind: Change<String>,
     pub owner_name: Change<String>,
     pub is_hook: bool,
-    /// It changes something besides metadata and status.
+    /// Whether it changes anything besides metadata and status.
     pub touches_spec: bool,
-    /// The type, of a Secret that is written as a whole.
+    /// The type of a Secret that is written as a whole.
     pub secret_type: Option<String>,
-    /// The release in it, if that is what is created.
+    /// The release that it contains, if one is created.
     pub release: Option<Release>,
 }
 
 impl Said {
-    /// Whose the object is afterwards, if these are its labels before.
+    /// Who owns the object after the write, given its labels before.
     pub(super) fn owner_after(&self, kind: Option<&str>, name: Option<&str>) -> Claim {
         Claim::of(self.owner_kind.after(kind), self.owner_name.after(name))
     }
 }
 
-/// Why a body was not understood. What is not understood is not forwarded.
+/// Why a body was not understood. Such a body is not forwarded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BodyError {
-    /// A client can fall back to JSON.
+    /// The client can fall back to JSON.
     #[error("its body is {0}, and operator-bounds reads JSON and, for whole objects, protobuf")]
     Encoding(String),
     #[error("its body cannot be read as {0}: {1}")]
@@ -85,7 +86,7 @@ pub(super) enum BodyError {
     Unclear(String),
 }
 
-/// The media type that a header names, without parameters.
+/// The media type in a header, without parameters.
 pub(super) fn media_type(header: Option<&hyper::header::HeaderValue>) -> String {
     let text = header.map_or(JSON, |value| value.to_str().unwrap_or("unreadable"));
     text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()

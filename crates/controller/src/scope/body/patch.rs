@@ -1,4 +1,4 @@
-//! JSON patches: a list of operations, each at a place.
+//! JSON patches: a list of operations, each at a path.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -25,14 +25,15 @@ pub(super) fn read(body: &[u8]) -> Result<Said, BodyError> {
     Ok(said)
 }
 
-/// The keys of a JSON pointer. One that does not begin with a slash is read in different ways by different readers.
+/// The keys of a JSON pointer. A pointer that does not begin with a slash is interpreted differently by different
+/// readers.
 fn keys(pointer: &str) -> Option<Vec<String>> {
     let keys = pointer.strip_prefix('/')?.split('/');
     Some(keys.map(|key| key.replace("~1", "/").replace("~0", "~")).collect())
 }
 
 impl Operation<'_> {
-    /// Counts in what this operation does.
+    /// Records the effect of this operation.
     fn count(&self, said: &mut Said) -> Result<(), BodyError> {
         let unclear = || BodyError::Unclear(format!("it does {} at {}", quoted(&self.op), quoted(&self.path)));
         let place = keys(&self.path).ok_or_else(unclear)?;
@@ -40,7 +41,8 @@ impl Operation<'_> {
         let is_known = match &*self.op {
             "test" => return Ok(()),
             "add" | "replace" | "remove" => !matches!(place.as_slice(), ["metadata"]),
-            // What is moved around elsewhere is of no interest; what comes from there or goes there cannot be told.
+            // Moves and copies elsewhere are irrelevant; the effect of those from or to the metadata cannot be
+            // determined.
             "move" | "copy" => place[0] != "metadata" && keys(&self.from).is_some_and(|from| from[0] != "metadata"),
             _ => false,
         };

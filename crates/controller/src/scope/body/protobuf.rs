@@ -1,5 +1,5 @@
-//! Objects in Kubernetes' protobuf: four bytes, an envelope, and in it the object. Every kind has its metadata in the first
-//! field.
+//! Objects in Kubernetes' protobuf encoding: four bytes, then an envelope that contains the object. Every kind has its
+//! metadata in the first field.
 
 use std::collections::HashMap;
 

@@ -7,22 +7,22 @@ use serde::Deserialize;
 
 use crate::scope::owner::quoted;
 
-/// The type of the Secret that a release begins in, and of those that it goes on in.
+/// The type of the first Secret of a release, and of the ones that continue it.
 pub(in crate::scope) const INDEX: &str = "operatorframework.io/index.v1";
 pub(in crate::scope) const CHUNK: &str = "operatorframework.io/chunk.v1";
 
-/// Sixty-four times what a Secret holds: what unpacks to more is a bomb.
+/// Sixty-four times the size of a Secret: anything larger is taken for a decompression bomb.
 const LARGEST: u64 = 64 * 1024 * 1024;
-/// As many as a message can name.
+/// The maximum number of hooks named in a message.
 const NAMED: usize = 10;
 
-/// What is in a release.
+/// The content of a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::scope) enum Release {
     Plain,
-    /// What the extension is called, and what its hooks are.
+    /// The name of the extension, and its hooks.
     Hooks(String, String),
-    /// It goes on in other Secrets, and cannot be looked through before they are written.
+    /// It continues in other Secrets, and cannot be examined before they are written.
     Large,
     Unreadable(String),
 }

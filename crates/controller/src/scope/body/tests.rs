@@ -1,4 +1,4 @@
-//! Bodies in every encoding, and what nobody should send.
+//! Bodies in every encoding, including ones that no client should send.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -48,7 +48,7 @@ fn packed(content: &[u8]) -> Vec<u8> {
     gzip.finish().unwrap()
 }
 
-/// Four bytes and an envelope around a message.
+/// Wraps a message in the four bytes and the envelope.
 fn sealed(message: &impl Message) -> Vec<u8> {
     enveloped(&Envelope { raw: message.encode_to_vec().into(), ..Envelope::default() })
 }
@@ -187,7 +187,7 @@ fn hostile_protobuf_is_an_error_and_no_crash() {
         let refused = role(Verb::Create, PROTOBUF, body).unwrap_err();
         assert!(matches!(refused, BodyError::Broken("protobuf", _)), "{body:?}: {refused}");
     }
-    // Not labels at all: a message that is something else in every field.
+    // Not labels at all: a message in which every field is something else.
     let odd = sealed(&Secret { data: [("a".repeat(1000), vec![0xff; 1000])].into(), r#type: "x".to_owned() });
     assert_eq!(role(Verb::Create, PROTOBUF, &odd).unwrap().owner_after(None, None), Claim::Nobody);
 }

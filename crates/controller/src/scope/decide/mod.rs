@@ -1,23 +1,24 @@
-//! Whose rights a write needs: the heart. Nothing here asks anybody; what has to be known is asked for by the answer.
+//! Decides whose rights a write needs: the core of the proxy. Nothing here does I/O; if more has to be known, the
+//! decision says what to look up.
 
 use crate::scope::body::{CHUNK, Change, INDEX, Release, Said, Stored};
 use crate::scope::owner::{Claim, OLM, Owner, Set};
 use crate::scope::path::{Target, Verb};
 use crate::scope::refusal::Refusal;
 
-/// The type of the Secrets in which Boxcutter keeps the objects of a set.
+/// The type of the Secrets in which Boxcutter stores the objects of a set.
 const OBJECT_DATA: &str = "olm.operatorframework.io/object-data";
 const SETS: &[&str] = &["clusterobjectsets", "clusterextensionrevisions"];
-/// What OLM keeps its finalizers and status in.
+/// The kinds of OLM's own API on which it sets finalizers and status.
 const KEPT: &[&str] = &["clusterextensions", "clustercatalogs", "clusterobjectsets", "clusterextensionrevisions"];
 
-/// What an administrator decides.
+/// What the administrator configures.
 #[derive(Debug, Clone)]
 pub(in crate::scope) struct Rules {
     pub system_namespace: String,
-    /// CustomResourceDefinitions are written with OLM's own rights.
+    /// Whether CustomResourceDefinitions are written with OLM's own rights.
     pub exempt_definitions: bool,
-    /// Releases that cannot be looked through beforehand are written object by object.
+    /// Whether releases that cannot be examined beforehand are written object by object.
     pub large_releases: bool,
 }
 
@@ -26,7 +27,7 @@ pub(in crate::scope) struct Write<'a> {
     pub verb: Verb,
     pub target: &'a Target,
     pub said: Said,
-    /// Which ones, if it is a collection: the label selector.
+    /// The label selector, if the target is a collection.
     pub selector: Option<String>,
 }
 
@@ -38,7 +39,7 @@ pub(in crate::scope) struct Known {
     pub leads: Vec<(Set, Result<String, Refusal>)>,
 }
 
-/// The object as it is.
+/// The object as it is stored.
 #[derive(Debug, Default)]
 pub(in crate::scope) enum Live {
     #[default]
@@ -50,22 +51,22 @@ pub(in crate::scope) enum Live {
 /// What happens to a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::scope) enum Decision {
-    /// It goes on as it came: OLM's own business.
+    /// It is forwarded unchanged: OLM's own business.
     Own,
-    /// It goes on as the identity of this extension.
+    /// It is forwarded as the identity of this extension.
     As(String),
-    /// It goes nowhere: what it is about is not there.
+    /// It is not forwarded: the object it is about does not exist.
     Gone,
     Refused(Refusal),
-    /// First look at the object as it is.
+    /// The stored object has to be looked up first.
     LookAtLive,
-    /// First look where this set leads.
+    /// The owner of this set has to be looked up first.
     LookAtSet(Set),
 }
 
 use Decision::{As, Gone, LookAtLive, LookAtSet, Own, Refused};
 
-/// Decides, or says what has to be looked at first.
+/// Decides, or says what has to be looked up first.
 pub(in crate::scope) fn decide(write: &Write<'_>, known: &Known, rules: &Rules) -> Decision {
     if write.said.is_hook {
         return Refused(Refusal::Hook);
@@ -79,7 +80,7 @@ pub(in crate::scope) fn decide(write: &Write<'_>, known: &Known, rules: &Rules) 
         Verb::Create if write.target.subresource.is_none() => created(write, known, rules),
         _ => changed(write, known, rules),
     };
-    // What is missing for a decision takes its place.
+    // If something is missing for a decision, the request to look it up takes its place.
     decided.unwrap_or_else(|missing| missing)
 }
 
@@ -98,7 +99,7 @@ fn bookkeeping(write: &Write<'_>, known: &Known, rules: &Rules) -> Option<Decisi
         }
         ("", "secrets") if in_system && target.subresource.is_none() => match verb {
             Verb::Create => record(said, rules),
-            // The type of a Secret never changes: what says that it is a record, is one.
+            // The type of a Secret never changes: if the body says that it is a record, it is one.
             Verb::Update => is_record(said).then_some(Own),
             Verb::Patch => object_data_patched(said, known),
             Verb::DeleteCollection => selector.as_deref().is_some_and(selects_a_record).then_some(Own),
@@ -108,10 +109,10 @@ fn bookkeeping(write: &Write<'_>, known: &Known, rules: &Rules) -> Option<Decisi
     }
 }
 
-/// The Secrets in which OLM remembers what it has installed, when they are created.
+/// The Secrets in which OLM records what it has installed, when they are created.
 fn record(said: &Said, rules: &Rules) -> Option<Decision> {
     if !is_record(said) {
-        // Boxcutter's have the name of the owner, and not its kind.
+        // Boxcutter's have the name of the owner, but not its kind.
         let has_name_alone = said.owner_name.is_set() && !said.owner_kind.is_set();
         return (said.secret_type.as_deref() == Some(OBJECT_DATA) && has_name_alone).then_some(Own);
     }
@@ -124,13 +125,13 @@ fn record(said: &Said, rules: &Rules) -> Option<Decision> {
     })
 }
 
-/// Helm's have no owner labels. With them, it is a Secret that a bundle brings.
+/// Helm's have no owner labels. With those, it is a Secret that comes from a bundle.
 fn is_record(said: &Said) -> bool {
     let has_labels = said.owner_kind.is_set() || said.owner_name.is_set();
     matches!(said.secret_type.as_deref(), Some(INDEX | CHUNK)) && !has_labels
 }
 
-/// Boxcutter gives its Secrets their owner reference when the set is there.
+/// Boxcutter adds the owner reference to its Secrets once the set exists.
 fn object_data_patched(said: &Said, known: &Known) -> Option<Decision> {
     match &known.live {
         Live::NotAsked => Some(LookAtLive),
@@ -146,7 +147,7 @@ fn leaves_owner(said: &Said) -> bool {
     said.owner_kind == Change::Untouched && said.owner_name == Change::Untouched
 }
 
-/// Whether a selector finds the Secrets of one release, and no others.
+/// Whether a selector matches the Secrets of one release, and no others.
 fn selects_a_record(selector: &str) -> bool {
     let wanted = |key: &str| {
         let mut parts = selector.split(',').filter_map(|part| part.split_once('='));
@@ -155,7 +156,8 @@ fn selects_a_record(selector: &str) -> bool {
     wanted("owner") == Some("operator-controller") && wanted("key").is_some_and(|value| !value.is_empty())
 }
 
-/// Taking away never widens a right, and an uninstall must never hang: what has an owner may go, whoever that is.
+/// Deleting never widens a right, and an uninstall must never hang: anything with an owner may be deleted, whoever that
+/// is.
 fn deleted(known: &Known) -> Result<Decision, Decision> {
     Ok(match live(known)?.map(Stored::owner) {
         None => Gone,
@@ -168,14 +170,14 @@ fn deleted(known: &Known) -> Result<Decision, Decision> {
 fn created(write: &Write<'_>, known: &Known, rules: &Rules) -> Result<Decision, Decision> {
     let extension = extension(write.said.owner_after(None, None), known)?;
     Ok(match extension {
-        // Helm writes the definitions of a chart past the labels.
+        // Helm writes the definitions of a chart without the labels.
         _ if is_exempt(write, rules) => Own,
         Some(extension) => As(extension),
         None => Refused(Refusal::Nobody),
     })
 }
 
-/// A change of what is there. Both owners count, the one before and the one after: nothing changes hands.
+/// A change of an existing object. The owner before and the owner after both count: an object must not change hands.
 fn changed(write: &Write<'_>, known: &Known, rules: &Rules) -> Result<Decision, Decision> {
     let Some(live) = live(known)? else {
         return applied(write, known);
@@ -185,7 +187,7 @@ fn changed(write: &Write<'_>, known: &Known, rules: &Rules) -> Result<Decision, 
     }
     let before = extension(live.owner(), known)?;
     let after = if write.target.subresource.is_some() {
-        // The labels in such a body change nothing.
+        // The labels in the body of a subresource change nothing.
         before.clone()
     } else {
         extension(write.said.owner_after(live.owner_kind.as_deref(), live.owner_name.as_deref()), known)?
@@ -194,13 +196,14 @@ fn changed(write: &Write<'_>, known: &Known, rules: &Rules) -> Result<Decision, 
         (Some(before), Some(after)) if before != after => Refused(Refusal::Taken { before, after }),
         (Some(before), None) => Refused(Refusal::Stripped(before)),
         (Some(_), Some(_)) if is_exempt(write, rules) => Own,
-        // What had no owner is taken with the rights of the one who takes it, definitions too.
+        // An object without an owner is taken over with the rights of the extension that takes it, definitions
+        // included.
         (_, Some(after)) => As(after),
         (None, None) => Refused(Refusal::Nobody),
     })
 }
 
-/// A change of what is not there: server-side apply makes it, and so does PUT for some kinds.
+/// A change of an object that does not exist: server-side apply creates it, and so does PUT for some kinds.
 fn applied(write: &Write<'_>, known: &Known) -> Result<Decision, Decision> {
     if write.verb == Verb::Patch || write.target.subresource.is_some() {
         return Ok(Gone);
@@ -212,8 +215,8 @@ fn applied(write: &Write<'_>, known: &Known) -> Result<Decision, Decision> {
     })
 }
 
-/// What is OLM's to write although it belongs to an extension: definitions, and sets of objects. A bundle that brings a set
-/// creates it by POST, as its extension; OLM makes its own by server-side apply.
+/// What OLM writes with its own rights although it belongs to an extension: definitions, and sets of objects. A set
+/// that comes from a bundle is created by POST, as its extension; OLM creates its own by server-side apply.
 fn is_exempt(write: &Write<'_>, rules: &Rules) -> bool {
     let is_definition = write.target.is("apiextensions.k8s.io", &["customresourcedefinitions"]);
     (is_definition && rules.exempt_definitions) || (write.target.is(OLM, SETS) && write.verb != Verb::Create)

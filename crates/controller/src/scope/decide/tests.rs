@@ -1,4 +1,4 @@
-//! Every rule in a table: what is written, what is there, and what becomes of it.
+//! Every rule in a table: what is written, what already exists, and what happens to the write.
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -25,12 +25,12 @@ fn labels(owner: &str) -> Value {
     json!({"olm.operatorframework.io/owner-kind": "ClusterExtension", "olm.operatorframework.io/owner-name": owner})
 }
 
-/// An object that belongs to somebody.
+/// An object with this owner.
 fn of(owner: &str) -> Value {
     json!({"metadata": {"name": "r", "labels": labels(owner)}, "rules": []})
 }
 
-/// An object that belongs to nobody.
+/// An object without an owner.
 fn plain() -> Value {
     json!({"metadata": {"name": "r", "labels": {"app": "x"}}, "rules": []})
 }
@@ -44,7 +44,7 @@ fn found(object: &Value) -> Live {
     Live::Found(Stored::read(object.to_string().as_bytes()).unwrap())
 }
 
-/// A request in short: `POST path`, with `apply`, `merge`, `strategic` or `json` behind a PATCH.
+/// A request in short form: `POST path`; a PATCH is followed by `apply`, `merge`, `strategic` or `json`.
 fn written(request: &str, body: &Value, known: &Known, rules: &Rules) -> Decision {
     let mut words = request.split(' ');
     let method: Method = words.next().unwrap().parse().unwrap();
@@ -65,7 +65,7 @@ fn written(request: &str, body: &Value, known: &Known, rules: &Rules) -> Decisio
     decide(&Write { verb, target: &target, said, selector }, known, rules)
 }
 
-/// With the object as it is already looked at.
+/// Decides with the stored object already looked up.
 fn with(request: &str, body: &Value, live: Live) -> Decision {
     written(request, body, &Known { live, leads: Vec::new() }, &rules())
 }
@@ -124,7 +124,7 @@ fn hooks_are_refused_whatever_their_labels_say() {
     let annotate = json!([{"op": "add", "path": "/metadata/annotations/helm.sh~1hook", "value": "post-install"}]);
     assert_eq!(without(&format!("PATCH {ROLE} json"), &annotate), hooked());
     assert_eq!(with(&format!("PATCH {ROLE} merge"), &json!({"rules": []}), found(&hook())), hooked());
-    // Taking one away is right.
+    // Deleting one is allowed.
     assert_eq!(with(&format!("DELETE {ROLE}"), &json!({}), found(&hook())), Own);
 }
 
@@ -201,7 +201,7 @@ fn what_is_not_there_is_not_changed_and_not_deleted() {
     assert_eq!(with(&format!("PATCH {ROLE} merge"), &of(HELLO), Live::Absent), Gone);
     assert_eq!(with(&format!("DELETE {ROLE}"), &json!({}), Live::Absent), Gone);
     assert_eq!(with("PUT /apis/apps/v1/namespaces/a/deployments/b/scale", &json!({}), Live::Absent), Gone);
-    // Server-side apply makes it, and so does PUT for some kinds.
+    // Server-side apply creates it, and so does PUT for some kinds.
     assert_eq!(with(&format!("PATCH {ROLE} apply"), &of(HELLO), Live::Absent), as_hello());
     assert_eq!(with(&format!("PUT {ROLE}"), &of(HELLO), Live::Absent), as_hello());
 }
@@ -248,7 +248,8 @@ fn definitions_stay_olms_unless_they_are_bounded() {
     assert_eq!(both(&create, &of(HELLO), || Live::NotAsked), [Own, as_hello()]);
     assert_eq!(both(&create, &plain(), || Live::NotAsked), [Own, refused(Refusal::Nobody)]);
     assert_eq!(both(&patch, &schema, || found(&of(HELLO))), [Own, as_hello()]);
-    // Somebody else's is nobody's to take, and what has no owner is taken with the extension's own rights.
+    // What belongs to another extension cannot be taken over, and what has no owner is taken over with the extension's
+    // own rights.
     assert_eq!(both(&format!("PATCH {CRD} merge"), &of(HELLO), || found(&of(OTHER))), [taken(), taken()]);
     assert_eq!(both(&format!("PATCH {CRD} merge"), &of(HELLO), || found(&plain())), [as_hello(), as_hello()]);
     assert_eq!(both(&patch, &schema, || found(&plain())), [refused(Refusal::Nobody), refused(Refusal::Nobody)]);
@@ -346,7 +347,7 @@ fn records_of_releases_are_olms_in_its_own_namespace() {
             "{selector}"
         );
     }
-    // What a bundle brings into OLM's namespace has both labels, and is the extension's.
+    // What a bundle brings into OLM's namespace has both labels, and belongs to the extension.
     assert_eq!(
         without(&format!("POST {SECRETS}"), &secret("operatorframework.io/index.v1", &labels(HELLO))),
         as_hello()
