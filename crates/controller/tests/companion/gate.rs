@@ -87,7 +87,7 @@ pub(crate) async fn each_right_is_needed(cluster: &Cluster) -> anyhow::Result<()
         "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": "less"}]});
     cluster.root.apply(&edit).await?;
     let csv = json!({"apiVersion": V1ALPHA1, "kind": "ClusterServiceVersion", "metadata": {"name": "x.v1"},
-        "spec": {"customresourcedefinitions": {"owned": [{"name": "subscriptions.operators.coreos.com"}]}}});
+        "spec": {"customresourcedefinitions": {"owned": [{"name": "widgets.example.com"}]}}});
     let bundle = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "less", "namespace": "olm"}, "data": {"csv.json": csv.to_string()}});
     cluster.root.apply(&bundle).await?;
     let plan = hostile::plan(

@@ -199,7 +199,7 @@ fn hanging_api_server(stage: &Arc<Stage>) {
         proxy.set(Wire::Held);
         let response = webhook.review(VALIDATE, &operator("hanging")).await;
         assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(500)));
-        assert_eq!(response["status"]["message"], "the evaluation was ended after its time limit of 2 s");
+        assert_eq!(response["status"]["message"], "the evaluation exceeded its time limit of 2 s");
         let readiness = webhook.get("/readiness").await;
         assert_eq!(readiness.status, 503);
         assert!(readiness.text.contains(&format!("127.0.0.1:{}", proxy.port)), "{readiness:?}");
