@@ -142,7 +142,7 @@ async fn content_that_was_tampered_with_is_refused() {
 async fn what_is_not_there_is_said() {
     let registry = Registry::start();
     let error = registry::pull(&registry.name("policies/test:v1"), &options()).await.unwrap_err().to_string();
-    assert!(error.ends_with("policies/test:v1 is not there: check the name, and the tag or the digest"), "{error}");
+    assert!(error.ends_with("policies/test:v1 does not exist: check the name and the tag or digest"), "{error}");
 }
 
 #[test]
