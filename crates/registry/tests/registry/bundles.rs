@@ -140,7 +140,10 @@ async fn a_layer_that_unpacks_to_more_than_any_bundle_is_refused() {
     let bomb = Layer::of(&[("manifests/csv.yaml", FILE, &vec![b' '; 130 << 20])]);
     assert!(bomb.bytes.len() < 2 << 20, "{}", bomb.bytes.len());
     let error = refusal(&[bomb]).await;
-    assert!(error.ends_with("it has more than 134217728 bytes when unpacked, which is too large for a bundle"), "{error}");
+    assert!(
+        error.ends_with("it has more than 134217728 bytes when unpacked, which is too large for a bundle"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
