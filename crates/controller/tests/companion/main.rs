@@ -56,14 +56,14 @@ async fn run(wanted: &[String]) -> anyhow::Result<()> {
             case!("gate beside OLM: two replicas, and the leader is killed", v0::replicas(&world));
             case!("gate: what it wrote, by the audit log", async { gate::rights(&cluster) });
         } else {
-            println!("NOT RUN: THE GATE BESIDE THE REAL OLM v0, whose parts are not there");
+            test_parts::not_run("the gate was not tried beside OLM v0: it is not there");
         }
     }
     if is_wanted("scope beside OLM") {
         if OlmV1::is_there(None)? {
             case!("scope beside OLM: refused, granted, upgraded, uninstalled", v1::lives(&cluster));
         } else {
-            println!("NOT RUN: THE SCOPE BESIDE THE REAL OLM v1, whose parts are not there");
+            test_parts::not_run("the sidecar was not tried beside OLM v1: it is not there");
         }
     }
     Ok(())
