@@ -10,7 +10,7 @@ use crate::olm::csv::{ClusterServiceVersion, Permission};
 use crate::olm::group::Targets;
 use crate::rbac::RBAC;
 use crate::rbac::role::{RoleKey, Rules};
-use crate::rbac::rule::{Rule, atom_count};
+use crate::rbac::rule::Rule;
 use crate::rbac::scope::Scope;
 use crate::read::order::ordered;
 
@@ -116,12 +116,6 @@ impl<'r> Demand<'r> {
     #[must_use]
     pub(crate) fn asks_like(&self, other: &Demand<'_>) -> bool {
         self.honored == other.honored && self.rules[..] == other.rules[..]
-    }
-
-    /// The number of individual permissions in each of its scopes.
-    #[must_use]
-    pub fn permissions(&self) -> usize {
-        atom_count(&self.rules)
     }
 }
 
