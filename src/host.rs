@@ -4,7 +4,7 @@
 //! examines only the few that matter.
 
 use bounds::cluster::{Cluster, Get, List, LookupError, Question, Resource};
-use bounds::decide::lookups::{MAX_ANSWER, answer_too_long};
+use bounds::decide::{MAX_ANSWER, answer_too_long};
 use kubewarden_policy_sdk::host_capabilities::kubernetes::{
     CanIRequest, GetResourceRequest, ListAllResourcesRequest, ListResourcesByNamespaceRequest, ResourceAttributes,
     SubjectAccessReview,

@@ -11,8 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use bounds::rbac::covers::Index;
-use bounds::rbac::rule::Rule;
+use bounds::rbac::{Index, Rule};
 use operator_bounds::engine::{Engine, Limits};
 use operator_bounds::host::{Host, Request};
 use operator_bounds::manifests::Manifests;

@@ -9,11 +9,11 @@ use crate::read::text::Text;
 object! {
     /// What Kubewarden passes in: the request, and the settings of this registration.
     #[derive(Debug, Default)]
-    pub struct Payload<'a> {
+    pub(crate) struct Payload<'a> {
         /// The settings, unparsed.
-        pub settings: Option<&'a RawValue> = "settings",
+        pub(crate) settings: Option<&'a RawValue> = "settings",
         /// The admission request, unparsed.
-        pub request: Option<&'a RawValue> = "request",
+        pub(crate) request: Option<&'a RawValue> = "request",
     }
 }
 
@@ -36,41 +36,41 @@ object! {
 object! {
     /// The type of an object.
     #[derive(Debug, Default)]
-    pub struct GroupVersionKind<'a> {
+    pub(crate) struct GroupVersionKind<'a> {
         /// The API group; empty for the core group.
-        pub group: Text<'a> = "group",
+        pub(crate) group: Text<'a> = "group",
         /// The API version, without the group.
-        pub version: Text<'a> = "version",
+        pub(crate) version: Text<'a> = "version",
         /// The kind, as in a manifest.
-        pub kind: Text<'a> = "kind",
+        pub(crate) kind: Text<'a> = "kind",
     }
 }
 
 object! {
     /// A resource as RBAC names it.
     #[derive(Debug, Default)]
-    pub struct GroupResource<'a> {
+    pub(crate) struct GroupResource<'a> {
         /// The API group; empty for the core group.
-        pub group: Text<'a> = "group",
+        pub(crate) group: Text<'a> = "group",
         /// The plural resource name, as in URLs.
-        pub resource: Text<'a> = "resource",
+        pub(crate) resource: Text<'a> = "resource",
     }
 }
 
 object! {
     /// The user that sends the request.
     #[derive(Debug, Default)]
-    pub struct UserInfo<'a> {
+    pub(crate) struct UserInfo<'a> {
         /// The user name; empty in the background audit.
-        pub username: Text<'a> = "username",
+        pub(crate) username: Text<'a> = "username",
         /// The groups that the user was authenticated with.
-        pub groups: Vec<Text<'a>> = "groups",
+        pub(crate) groups: Vec<Text<'a>> = "groups",
     }
 }
 
 /// The operation that is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// A new object is created.
     Create,
     /// An object is changed; patches and server-side apply included.
@@ -86,35 +86,35 @@ pub enum Operation {
 pub struct AdmissionRequest<'a> {
     /// The kind of the object. (The background audit puts the kind where the resource belongs, so verdicts are
     /// dispatched on this field.)
-    pub kind: GroupVersionKind<'a>,
+    pub(crate) kind: GroupVersionKind<'a>,
     /// The resource, as URLs name it.
-    pub resource: GroupResource<'a>,
+    pub(crate) resource: GroupResource<'a>,
     /// The subresource, such as `status`; empty for the object itself.
-    pub sub_resource: Text<'a>,
+    pub(crate) sub_resource: Text<'a>,
     /// The name; empty for `generateName`.
-    pub name: Text<'a>,
+    pub(crate) name: Text<'a>,
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: Text<'a>,
     /// The requested operation.
-    pub operation: Operation,
+    pub(crate) operation: Operation,
     /// The user that sends the request; without a name in the background audit.
-    pub user_info: UserInfo<'a>,
+    pub(crate) user_info: UserInfo<'a>,
     /// The object as it would be stored.
     pub object: Option<&'a RawValue>,
     /// The object as it is stored now.
-    pub old_object: Option<&'a RawValue>,
+    pub(crate) old_object: Option<&'a RawValue>,
 }
 
 impl<'a> AdmissionRequest<'a> {
     /// The namespace; `None` for cluster-scoped objects.
     #[must_use]
-    pub fn in_namespace(&self) -> Option<&str> {
+    pub(crate) fn in_namespace(&self) -> Option<&str> {
         Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty())
     }
 
     /// Whether Kubewarden's audit scanner asks: it has no user, and puts the kind where the resource belongs.
     #[must_use]
-    pub fn is_by_the_audit(&self) -> bool {
+    pub(crate) fn is_by_the_audit(&self) -> bool {
         self.user_info.username.is_empty() && self.resource.resource == self.kind.kind
     }
 

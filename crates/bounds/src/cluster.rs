@@ -101,19 +101,19 @@ impl LookupError {
 
     /// A look-up that, itself or by its answer, exceeds what one verdict may cost.
     #[must_use]
-    pub fn over_limit(lookup: &dyn fmt::Display, why: String) -> Self {
+    pub(crate) fn over_limit(lookup: &dyn fmt::Display, why: String) -> Self {
         LookupError(Box::new(Failed { lookup: lookup.to_string(), answer: why, is_over_limit: true }))
     }
 
     /// Whether this would have exceeded a limit: retrying does not help.
     #[must_use]
-    pub fn is_over_limit(&self) -> bool {
+    pub(crate) fn is_over_limit(&self) -> bool {
         self.0.is_over_limit
     }
 
     /// The same error, with what the look-up was needed for.
     #[must_use]
-    pub fn because(&self, why: &str) -> Self {
+    pub(crate) fn because(&self, why: &str) -> Self {
         let mut failed = self.0.clone();
         failed.answer = format!("{} ({why})", self.reason());
         LookupError(failed)
@@ -121,13 +121,13 @@ impl LookupError {
 
     /// The look-up as shown to a person: `list of OperatorGroups`.
     #[must_use]
-    pub fn lookup(&self) -> &str {
+    pub(crate) fn lookup(&self) -> &str {
         &self.0.lookup
     }
 
     /// The host's answer: only its first line, because some hosts append a stack trace.
     #[must_use]
-    pub fn reason(&self) -> &str {
+    pub(crate) fn reason(&self) -> &str {
         self.0.answer.lines().next().unwrap_or_default()
     }
 
@@ -267,12 +267,12 @@ pub const CLUSTER_EXTENSION_REVISIONS: Resource = Resource {
 };
 
 /// CustomResourceDefinitions, by name: whether they exist, and which operators they came with.
-pub const CUSTOM_RESOURCE_DEFINITIONS: Resource =
+pub(crate) const CUSTOM_RESOURCE_DEFINITIONS: Resource =
     Resource { api_version: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition", masks: &["metadata.name"] };
 
 /// The CustomResourceDefinition of ClusterExtensions: what this cluster's OLM says about `spec.serviceAccount`, which
 /// is in `spec` or, in the later `v1alpha1`, in `spec.install`.
-pub const EXTENSION_DEFINITION: Resource = Resource {
+pub(crate) const EXTENSION_DEFINITION: Resource = Resource {
     api_version: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",
     masks: &[

@@ -14,7 +14,7 @@ macro_rules! choice {
 
         impl $name {
             /// The known values, as they are written.
-            pub const VALUES: &'static [&'static str] = &[$($text),+];
+            pub(crate) const VALUES: &'static [&'static str] = &[$($text),+];
         }
 
         impl<'de> FromJson<'de> for $name {
@@ -132,25 +132,25 @@ object! {
     #[derive(Debug, Clone)]
     pub struct Settings {
         /// Whether to refuse or to warn.
-        pub mode: Mode = "mode",
+        pub(crate) mode: Mode = "mode",
         /// Whether RBAC objects or access reviews decide.
         pub authorizer: AuthorizerSetting = "authorizer",
         /// The boundary guard: who may choose a boundary.
-        pub guard: Severity = "guard",
+        pub(crate) guard: Severity = "guard",
         /// The guard where there is no boundary.
-        pub guard_unbounded: Severity = "guardUnbounded",
+        pub(crate) guard_unbounded: Severity = "guardUnbounded",
         /// The guard for Subscriptions and approvals.
-        pub guard_subscriptions: Severity = "guardSubscriptions",
+        pub(crate) guard_subscriptions: Severity = "guardSubscriptions",
         /// Users, groups and namespaces that are exempt.
-        pub exempt: Exempt = "exempt",
+        pub(crate) exempt: Exempt = "exempt",
         /// The accounts that OLM and the gate run as.
         pub olm: Olm = "olm",
         /// Settings for OLM v0.
         pub operator_groups: OperatorGroups = "operatorGroups",
         /// Operators that are held to less than their group allows.
-        pub untrusted: Vec<Untrusted> = "untrusted",
+        pub(crate) untrusted: Vec<Untrusted> = "untrusted",
         /// Settings for OLM v1.
-        pub cluster_extensions: ClusterExtensions = "clusterExtensions",
+        pub(crate) cluster_extensions: ClusterExtensions = "clusterExtensions",
     }
 }
 
@@ -158,13 +158,13 @@ object! {
     strict;
     /// Users, groups and namespaces that are exempt.
     #[derive(Debug, Clone)]
-    pub struct Exempt {
+    pub(crate) struct Exempt {
         /// Users to whom the guard does not apply.
-        pub users: Vec<String> = "users",
+        pub(crate) users: Vec<String> = "users",
         /// Groups to whose members the guard does not apply.
-        pub groups: Vec<String> = "groups",
+        pub(crate) groups: Vec<String> = "groups",
         /// Namespaces (globs) whose operators are not judged at all.
-        pub namespaces: Vec<String> = "namespaces",
+        pub(crate) namespaces: Vec<String> = "namespaces",
     }
 }
 
@@ -174,9 +174,9 @@ object! {
     #[derive(Debug, Clone)]
     pub struct Olm {
         /// The accounts of OLM v0's controllers.
-        pub v0_users: Vec<String> = "v0Users",
+        pub(crate) v0_users: Vec<String> = "v0Users",
         /// The accounts of the gate, which `guardSubscriptions` lets approve InstallPlans.
-        pub gate_users: Vec<String> = "gateUsers",
+        pub(crate) gate_users: Vec<String> = "gateUsers",
         /// The accounts of OLM v1's controller.
         pub v1_users: Vec<String> = "v1Users",
     }
@@ -188,15 +188,15 @@ object! {
     #[derive(Debug, Clone)]
     pub struct OperatorGroups {
         /// Whether groups without an account are refused.
-        pub require_service_account: bool = "requireServiceAccount",
+        pub(crate) require_service_account: bool = "requireServiceAccount",
         /// What to do about a group whose account does not exist.
-        pub missing_service_account: Strictness = "missingServiceAccount",
+        pub(crate) missing_service_account: Strictness = "missingServiceAccount",
         /// What to do about an account that can write CRDs or APIServices.
-        pub cluster_writes: Severity = "clusterWrites",
+        pub(crate) cluster_writes: Severity = "clusterWrites",
         /// Whether `escalate` and `bind` count.
         pub escalation: Escalation = "escalation",
         /// Whether Subscriptions must stay Manual where the gate approves.
-        pub manual_approval: ManualApproval = "manualApproval",
+        pub(crate) manual_approval: ManualApproval = "manualApproval",
     }
 }
 
@@ -204,13 +204,13 @@ object! {
     strict;
     /// An operator that is held to less than its group allows.
     #[derive(Debug, Clone, Default)]
-    pub struct Untrusted {
+    pub(crate) struct Untrusted {
         /// A glob on the name of the ClusterServiceVersion.
-        pub operator: String = "operator",
+        pub(crate) operator: String = "operator",
         /// A glob on its namespace; absent means any namespace.
-        pub namespace: Option<String> = "namespace",
+        pub(crate) namespace: Option<String> = "namespace",
         /// The second account, in the operator's namespace.
-        pub service_account_name: String = "serviceAccountName",
+        pub(crate) service_account_name: String = "serviceAccountName",
     }
 }
 
@@ -218,23 +218,23 @@ object! {
     strict;
     /// Settings for OLM v1.
     #[derive(Debug, Clone)]
-    pub struct ClusterExtensions {
+    pub(crate) struct ClusterExtensions {
         /// The phase by name; `None` is `auto`: what the cluster's own definition of ClusterExtensions says.
-        pub phase: Option<Phase> = "phase",
+        pub(crate) phase: Option<Phase> = "phase",
         /// The phase by the release of OLM v1 or of `OpenShift`.
-        pub release: Option<String> = "release",
+        pub(crate) release: Option<String> = "release",
         /// Whether to remove the field from objects.
-        pub strip: bool = "strip",
+        pub(crate) strip: bool = "strip",
         /// What bounds the objects that OLM v1 writes.
-        pub bound: Bound = "bound",
+        pub(crate) bound: Bound = "bound",
         /// Whether CRDs are judged.
-        pub crds: Crds = "crds",
+        pub(crate) crds: Crds = "crds",
         /// What happens to releases that are too big for one Secret.
-        pub large_releases: LargeReleases = "largeReleases",
+        pub(crate) large_releases: LargeReleases = "largeReleases",
         /// Whether `escalate` and `bind` count.
-        pub escalation: Escalation = "escalation",
+        pub(crate) escalation: Escalation = "escalation",
         /// What to do about overly broad grants to synthetic identities.
-        pub broad_grants: Severity = "broadGrants",
+        pub(crate) broad_grants: Severity = "broadGrants",
     }
 }
 
@@ -358,7 +358,7 @@ pub fn known_releases() -> String {
 impl Untrusted {
     /// Whether it applies to operators of this namespace.
     #[must_use]
-    pub fn applies_to(&self, namespace: &str) -> bool {
+    pub(crate) fn applies_to(&self, namespace: &str) -> bool {
         self.namespace.as_deref().is_none_or(|pattern| glob::matches(pattern, namespace))
     }
 }
@@ -415,33 +415,33 @@ impl Settings {
 
     /// Whether operators of this namespace are exempt.
     #[must_use]
-    pub fn exempts_namespace(&self, namespace: &str) -> bool {
+    pub(crate) fn exempts_namespace(&self, namespace: &str) -> bool {
         self.exempt.namespaces.iter().any(|pattern| glob::matches(pattern, namespace))
     }
 
     /// The phase of `ClusterExtension.spec.serviceAccount`, by name or by release; `None` if the cluster has to be
     /// asked.
     #[must_use]
-    pub fn phase(&self) -> Option<Phase> {
+    pub(crate) fn phase(&self) -> Option<Phase> {
         let extensions = &self.cluster_extensions;
         extensions.phase.or_else(|| extensions.release.as_deref().and_then(shipped))
     }
 
     /// Whether this is one of OLM v0's own accounts.
     #[must_use]
-    pub fn is_olm_v0(&self, user: &str) -> bool {
+    pub(crate) fn is_olm_v0(&self, user: &str) -> bool {
         self.olm.v0_users.iter().any(|known| known == user)
     }
 
     /// Whether this is one of the gate's accounts.
     #[must_use]
-    pub fn is_gate(&self, user: &str) -> bool {
+    pub(crate) fn is_gate(&self, user: &str) -> bool {
         self.olm.gate_users.iter().any(|known| known == user)
     }
 
     /// Whether this is one of OLM v1's own accounts.
     #[must_use]
-    pub fn is_olm_v1(&self, user: &str) -> bool {
+    pub(crate) fn is_olm_v1(&self, user: &str) -> bool {
         self.olm.v1_users.iter().any(|known| known == user)
     }
 }

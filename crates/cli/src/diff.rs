@@ -3,9 +3,7 @@
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-use bounds::rbac::compact::compact;
-use bounds::rbac::covers::Index;
-use bounds::rbac::rule::{Atom, Rule};
+use bounds::rbac::{Atom, Index, Rule, compact};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 

@@ -1,8 +1,7 @@
 //! The API server's RBAC authorizer over a directory of manifests: what a SubjectAccessReview answers.
 
-use bounds::rbac::rule::Rule;
-use bounds::rbac::subject::{Identity, Subject};
-use bounds::read::text::Text;
+use bounds::rbac::{Identity, Rule, Subject};
+use bounds::read::Text;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

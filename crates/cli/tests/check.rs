@@ -10,9 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bounds::rbac::compact::compact;
-use bounds::rbac::covers::Index;
-use bounds::rbac::rule::Rule;
+use bounds::rbac::{Index, Rule, compact};
 use fixture::files;
 use flate2::write::GzEncoder;
 use operator_bounds::documents;

@@ -10,12 +10,9 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bounds::decide::lookups::Lookups;
-use bounds::olm::group::Targets;
-use bounds::rbac::covers::Index;
-use bounds::rbac::grant::Grant;
-use bounds::rbac::rule::Rule;
-use bounds::rbac::scope::Scope;
+use bounds::decide::Lookups;
+use bounds::olm::Targets;
+use bounds::rbac::{Grant, Index, Rule, Scope};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use operator_bounds::derive::bundle::{Bundle, Object};

@@ -40,9 +40,9 @@ const MAX_QUESTIONS: usize = 1_000;
 #[derive(Debug)]
 pub struct Authority<'x> {
     /// The identity whose permissions are checked.
-    pub identity: &'x Identity,
+    pub(crate) identity: &'x Identity,
     /// What RBAC grants to it.
-    pub grant: &'x Grant,
+    pub(crate) grant: &'x Grant,
 }
 
 /// What is missing, and why it was requested where the object does not say so itself.
@@ -51,7 +51,7 @@ pub struct Shortfall<'r> {
     /// The missing rules, by scope.
     pub excess: Excess<'r>,
     /// The reasons for those parts that are implied rather than declared.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// A scope that has been evaluated, and what was missing there.

@@ -36,7 +36,7 @@ pub struct Operator<'r> {
 impl Operator<'_> {
     /// The accounts of its Deployments, without their groups: only bindings that name them directly count.
     #[must_use]
-    pub fn accounts(&self) -> Vec<Identity> {
+    pub(crate) fn accounts(&self) -> Vec<Identity> {
         accounts(self.csv, self.namespace)
     }
 }
@@ -77,7 +77,11 @@ fn left(covered: &Index<'_>, rules: &Rules) -> Option<Rules> {
 }
 
 /// The demands that result from what the accounts of the operator's Deployments hold.
-pub fn demands<'r>(cx: &Context<'_>, operator: &Operator<'_>, accounts: &[Holder]) -> Result<Vec<Demand<'r>>, Refusal> {
+pub(crate) fn demands<'r>(
+    cx: &Context<'_>,
+    operator: &Operator<'_>,
+    accounts: &[Holder],
+) -> Result<Vec<Demand<'r>>, Refusal> {
     let name = operator.csv.metadata.name.as_str();
     let replaces = operator.csv.spec.replaces.as_str();
     let own = std::iter::once(operator.csv).chain(operator.before);

@@ -33,13 +33,13 @@ pub struct Boundary {
     /// The object that makes it the boundary: `OperatorGroup team-a/og`.
     pub by: String,
     /// Whether it bounds an extension of OLM v1 rather than an operator of OLM v0.
-    pub of_extension: bool,
+    pub(crate) of_extension: bool,
 }
 
 impl Boundary {
     /// A service account as the boundary.
     #[must_use]
-    pub fn account(namespace: &str, name: &str, by: String) -> Self {
+    pub(crate) fn account(namespace: &str, name: &str, by: String) -> Self {
         Boundary {
             identity: Identity::service_account(namespace, name),
             description: format!("ServiceAccount {namespace}/{name}"),
@@ -50,7 +50,7 @@ impl Boundary {
 
     /// The synthetic identity of a ClusterExtension that names no account.
     #[must_use]
-    pub fn synthetic(extension: &str, by: String) -> Self {
+    pub(crate) fn synthetic(extension: &str, by: String) -> Self {
         let user = format!("{SYNTHETIC_USER_PREFIX}{extension}");
         Boundary {
             identity: Identity::user_in(&user, vec![SYNTHETIC_GROUP.to_owned(), "system:authenticated".to_owned()]),
@@ -62,7 +62,7 @@ impl Boundary {
 
     /// The value of the command line's `--for` argument.
     #[must_use]
-    pub fn for_argument(&self) -> String {
+    pub(crate) fn for_argument(&self) -> String {
         if let Some((namespace, name)) = self.identity.as_service_account() {
             let olm = if self.of_extension { " --olm v1" } else { "" };
             return format!("serviceaccount {}{olm}", shell(&format!("{namespace}/{name}")));
@@ -74,7 +74,7 @@ impl Boundary {
 
 /// What bounds an extension: the setting `bound`, or OLM itself in the phases where it does. `None` means there is no
 /// boundary: OLM's controller is cluster-admin.
-pub fn of_extension(
+pub(crate) fn of_extension(
     extension: &ClusterExtension<'_>,
     settings: &Settings,
     phase: Phase,
@@ -92,7 +92,7 @@ pub fn of_extension(
 }
 
 /// What an extension names: an account, or, by one reserved name, its synthetic identity.
-pub fn named_by(extension: &ClusterExtension<'_>) -> Result<Option<Boundary>, Unreadable> {
+pub(crate) fn named_by(extension: &ClusterExtension<'_>) -> Result<Option<Boundary>, Unreadable> {
     Ok(extension.account()?.map(|account| match account.as_str() {
         SYNTHETIC_ACCOUNT => synthetic_of(extension),
         account => account_of(extension, account),
@@ -157,7 +157,7 @@ fn replaced_by(lookups: &Lookups<'_>, namespace: &str, names: &[&str]) -> Result
 
 /// What bounds in a namespace: the account of its active group, and the accounts of the restrictions that `counts`
 /// selects. A group whose account does not exist leads to a refusal.
-pub fn of_namespace(
+pub(crate) fn of_namespace(
     cx: &Context<'_>,
     namespace: &str,
     counts: &dyn Fn(&Group, &Restriction) -> Result<bool, Refusal>,
@@ -189,26 +189,26 @@ pub fn of_namespace(
 
 /// Holds some operators of a namespace to a second account. It can only narrow: the group's account still applies.
 #[derive(Debug)]
-pub struct Restriction {
+pub(crate) struct Restriction {
     /// The operators it applies to: a glob on the name.
     operators: String,
     /// The account's name, in the same namespace.
-    pub account: String,
+    pub(crate) account: String,
     /// Whether it was set for this particular namespace rather than for all of them.
-    pub is_local: bool,
+    pub(crate) is_local: bool,
     by: String,
 }
 
 impl Restriction {
     /// Whether it applies to the operator of this name.
     #[must_use]
-    pub fn holds(&self, operator: &str) -> bool {
+    pub(crate) fn holds(&self, operator: &str) -> bool {
         !operator.is_empty() && glob::matches(&self.operators, operator)
     }
 }
 
 /// The restrictions that apply to the operators of a group.
-pub fn restrictions(cx: &Context<'_>, group: &Group) -> Result<Vec<Restriction>, Refusal> {
+pub(crate) fn restrictions(cx: &Context<'_>, group: &Group) -> Result<Vec<Restriction>, Refusal> {
     let mut found = Vec::new();
     for entry in &cx.settings.untrusted {
         if entry.applies_to(&group.namespace) {

@@ -21,13 +21,13 @@ pub struct Context<'p> {
 
 /// What is reported besides the verdict.
 #[derive(Debug, Default)]
-pub struct Notes {
+pub(crate) struct Notes {
     /// Shown by the client.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     /// For the audit annotations.
-    pub facts: BTreeMap<&'static str, String>,
+    pub(crate) facts: BTreeMap<&'static str, String>,
     /// The object that should replace the one in the request, as JSON.
-    pub mutated: Option<String>,
+    pub(crate) mutated: Option<String>,
 }
 
 impl<'p> Context<'p> {
@@ -38,12 +38,12 @@ impl<'p> Context<'p> {
     }
 
     /// Warns the client. Long texts are split into several warnings.
-    pub fn warn(&self, text: &str) {
+    pub(crate) fn warn(&self, text: &str) {
         self.notes.borrow_mut().warnings.extend(message::warnings(text));
     }
 
     /// A check has failed: refuses, warns, or does nothing, according to the setting.
-    pub fn object(&self, severity: Severity, reason: Reason, text: String) -> Result<(), Refusal> {
+    pub(crate) fn object(&self, severity: Severity, reason: Reason, text: String) -> Result<(), Refusal> {
         match severity {
             Severity::Deny => return Err(Refusal::forbidden(reason, text)),
             Severity::Warn => self.warn(&text),
@@ -53,18 +53,18 @@ impl<'p> Context<'p> {
     }
 
     /// Records a fact for the audit annotations.
-    pub fn fact(&self, key: &'static str, value: impl Into<String>) {
+    pub(crate) fn fact(&self, key: &'static str, value: impl Into<String>) {
         self.notes.borrow_mut().facts.insert(key, value.into());
     }
 
     /// Replaces the object in the request.
-    pub fn mutate(&self, object: String) {
+    pub(crate) fn mutate(&self, object: String) {
         self.notes.borrow_mut().mutated = Some(object);
     }
 
     /// Everything that was recorded.
     #[must_use]
-    pub fn into_notes(self) -> Notes {
+    pub(crate) fn into_notes(self) -> Notes {
         self.notes.into_inner()
     }
 }

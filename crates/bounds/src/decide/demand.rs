@@ -91,7 +91,7 @@ impl<'r> Deref for DemandedRules<'r> {
 
 /// `bind` on this one role.
 #[must_use]
-pub fn bind(role: &RoleKey) -> Honored {
+pub(crate) fn bind(role: &RoleKey) -> Honored {
     let rule = Rule::on(&[RBAC], &[role.resource()], &["bind"]);
     Honored::Rules(vec![Rule { resource_names: vec![role.name.clone().into()], ..rule }])
 }
@@ -99,7 +99,7 @@ pub fn bind(role: &RoleKey) -> Honored {
 impl<'r> Demand<'r> {
     /// Rules in one scope, for which nothing is honoured.
     #[must_use]
-    pub fn plain(scope: Scope, rules: DemandedRules<'r>) -> Self {
+    pub(crate) fn plain(scope: Scope, rules: DemandedRules<'r>) -> Self {
         Demand { scopes: [scope].into(), rules, honored: Honored::Nothing, origin: Origin::Elsewhere, why: None }
     }
 
@@ -121,7 +121,7 @@ impl<'r> Demand<'r> {
 
 /// What a role requests. A role with an aggregationRule requests everything.
 #[must_use]
-pub fn of_role<'r>(
+pub(crate) fn of_role<'r>(
     scope: &Scope,
     rules: &'r [Rule<'r>],
     is_aggregated: bool,
@@ -143,7 +143,7 @@ pub fn of_role<'r>(
 
 /// What an account that pods would run as already holds. `whose` names the pods: `its Deployments`, `its pods`.
 #[must_use]
-pub fn of_held<'r>(held: &Held, rules: Rules, account: &str, whose: &str) -> Demand<'r> {
+pub(crate) fn of_held<'r>(held: &Held, rules: Rules, account: &str, whose: &str) -> Demand<'r> {
     let why = format!(
         "ServiceAccount {account}, which {whose} run as, already holds {} through {} {}: remove that binding, or run \
          them as another account",
@@ -283,7 +283,7 @@ fn of_webhooks<'r>(csv: &ClusterServiceVersion<'_>) -> Vec<Demand<'r>> {
 
 /// What OLM grants to every operator: access to its own OperatorCondition.
 #[must_use]
-pub fn operator_condition(csv: &str) -> Rule<'static> {
+pub(crate) fn operator_condition(csv: &str) -> Rule<'static> {
     let rule = Rule::on(&["operators.coreos.com"], &["operatorconditions"], &["get", "update", "patch"]);
     Rule { resource_names: vec![csv.to_owned().into()], ..rule }
 }

@@ -22,15 +22,15 @@ pub type Excess<'r> = BTreeMap<Scope, Rc<[Rule<'r>]>>;
 
 /// Objects that are judged together, and how they are shown.
 #[derive(Debug)]
-pub struct Judged<'r> {
+pub(crate) struct Judged<'r> {
     /// As shown to a person: `ClusterServiceVersion team-a/etcdoperator.v0.9.4`.
-    pub what: String,
+    pub(crate) what: String,
     /// Everything they request.
-    pub demands: Vec<Demand<'r>>,
+    pub(crate) demands: Vec<Demand<'r>>,
     /// The file name to use in the suggested command.
-    pub manifest: String,
+    pub(crate) manifest: String,
     /// Further remarks for a refusal.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// A boundary, and what it allows.
@@ -41,12 +41,12 @@ pub struct Limit<'b> {
     /// The roles that it holds where something is judged.
     pub held: Vec<Held>,
     /// The rules of these roles.
-    pub grant: Grant,
+    pub(crate) grant: Grant,
 }
 
 impl<'b> Limit<'b> {
     /// Combines a boundary with what it was found to hold. Only roles that count in a judged scope are looked up.
-    pub fn new(
+    pub(crate) fn new(
         cx: &Context<'_>,
         boundary: &'b Boundary,
         holder: Holder,
@@ -66,7 +66,7 @@ impl<'b> Limit<'b> {
 
 /// What each of the boundaries allows in the scopes of the demands, found in one pass. Only a namespace that the group
 /// targets by name gets a list of its own: anyone can label a Role, and each list is a watch that stays open.
-pub fn limits<'b>(
+pub(crate) fn limits<'b>(
     cx: &Context<'_>,
     boundaries: &'b [Boundary],
     demands: &[Demand<'_>],
@@ -86,13 +86,13 @@ pub fn limits<'b>(
 
 /// The namespaces in which something is requested.
 #[must_use]
-pub fn namespaces(demands: &[Demand<'_>]) -> BTreeSet<String> {
+pub(crate) fn namespaces(demands: &[Demand<'_>]) -> BTreeSet<String> {
     let scopes = demands.iter().flat_map(|demand| demand.scopes.iter());
     ordered(scopes.filter_map(Scope::namespace).map(str::to_owned))
 }
 
 /// Refuses what exceeds any of the boundaries.
-pub fn bounded(
+pub(crate) fn bounded(
     cx: &Context<'_>,
     judged: &Judged<'_>,
     limits: &[Limit<'_>],

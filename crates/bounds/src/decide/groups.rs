@@ -34,7 +34,7 @@ pub fn targets(group: &Group, lookups: &Lookups<'_>) -> Result<Targets, Refusal>
 
 /// The command line arguments with which RBAC is derived for these targets.
 #[must_use]
-pub fn arguments(targets: &Targets, own: &str) -> String {
+pub(crate) fn arguments(targets: &Targets, own: &str) -> String {
     const SHOWN: usize = 20;
     match targets {
         Targets::All => " --install-mode AllNamespaces".to_owned(),
@@ -53,7 +53,7 @@ pub fn arguments(targets: &Targets, own: &str) -> String {
 const MAX_RESTRICTIONS: usize = 100;
 
 /// Reads the `operator-bounds/restrict` annotation: a JSON map from glob to account name.
-pub fn read_restrict(group: &Group) -> Result<BTreeMap<Text<'_>, Text<'_>>, Refusal> {
+pub(crate) fn read_restrict(group: &Group) -> Result<BTreeMap<Text<'_>, Text<'_>>, Refusal> {
     if group.restrict.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -87,7 +87,7 @@ pub fn read_restrict(group: &Group) -> Result<BTreeMap<Text<'_>, Text<'_>>, Refu
 
 /// OLM treats `""` among the targets as an error.
 #[must_use]
-pub fn empty_target(group: &Group) -> Refusal {
+pub(crate) fn empty_target(group: &Group) -> Refusal {
     Refusal::forbidden(
         Reason::EmptyTargetNamespace,
         format!(
@@ -98,7 +98,10 @@ pub fn empty_target(group: &Group) -> Refusal {
 }
 
 /// The groups that `wanted` accepts, sorted.
-pub fn groups(lookups: &Lookups<'_>, wanted: &dyn Fn(&OperatorGroup<'_>) -> bool) -> Result<Vec<Group>, LookupError> {
+pub(crate) fn groups(
+    lookups: &Lookups<'_>,
+    wanted: &dyn Fn(&OperatorGroup<'_>) -> bool,
+) -> Result<Vec<Group>, LookupError> {
     let answer = lookups.list(OPERATOR_GROUPS, None)?;
     let mut found: Vec<Group> = Vec::new();
     each_item(&answer, &List { resource: OPERATOR_GROUPS, namespace: None }, &mut |group: OperatorGroup<'_>| {
@@ -113,12 +116,12 @@ pub fn groups(lookups: &Lookups<'_>, wanted: &dyn Fn(&OperatorGroup<'_>) -> bool
 }
 
 /// All groups of a namespace, active or not.
-pub fn groups_of(lookups: &Lookups<'_>, namespace: &str) -> Result<Vec<Group>, LookupError> {
+pub(crate) fn groups_of(lookups: &Lookups<'_>, namespace: &str) -> Result<Vec<Group>, LookupError> {
     groups(lookups, &|group| group.metadata.namespace == *namespace)
 }
 
 /// The active group of a namespace.
-pub fn active(lookups: &Lookups<'_>, namespace: &str) -> Result<Option<Group>, Refusal> {
+pub(crate) fn active(lookups: &Lookups<'_>, namespace: &str) -> Result<Option<Group>, Refusal> {
     let mut all = groups_of(lookups, namespace)?;
     let active = all.iter().filter(|group| group.is_active()).count();
     match (active, all.len()) {
@@ -174,7 +177,7 @@ fn selected(lookups: &Lookups<'_>, selector: &Selector<'_>) -> Result<BTreeSet<S
 }
 
 /// The value of a label on a Namespace.
-pub fn label_of(lookups: &Lookups<'_>, namespace: &str, label: &str) -> Result<Option<String>, LookupError> {
+pub(crate) fn label_of(lookups: &Lookups<'_>, namespace: &str, label: &str) -> Result<Option<String>, LookupError> {
     let answer = lookups.list(NAMESPACES, None)?;
     let mut found = None;
     each_item(&answer, &List { resource: NAMESPACES, namespace: None }, &mut |row: NamespaceRow<'_>| {

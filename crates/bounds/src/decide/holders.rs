@@ -38,7 +38,7 @@ impl Reach<'_> {
 #[derive(Debug)]
 pub struct Holder {
     /// The identity that is looked for in the subjects of bindings.
-    pub identity: Identity,
+    pub(crate) identity: Identity,
     /// The roles it holds, in the order of the bindings.
     pub held: Vec<Held>,
 }
@@ -82,7 +82,7 @@ impl HeldRole {
 impl Holder {
     /// An identity that is not known to hold anything yet.
     #[must_use]
-    pub fn new(identity: Identity) -> Self {
+    pub(crate) fn new(identity: Identity) -> Self {
         Holder { identity, held: Vec::new() }
     }
 
@@ -94,7 +94,7 @@ impl Holder {
     /// The rules that it holds cluster-wide and in these namespaces: no other roles are looked up. A role that does not
     /// exist, or whose name cannot be looked up safely, grants nothing: for what is allowed, less is the stricter
     /// verdict.
-    pub fn grant_in(&self, lookups: &Lookups<'_>, counts: &dyn Fn(&str) -> bool) -> Result<Grant, LookupError> {
+    pub(crate) fn grant_in(&self, lookups: &Lookups<'_>, counts: &dyn Fn(&str) -> bool) -> Result<Grant, LookupError> {
         let mut roles = Vec::new();
         for held in &self.held {
             if held.scope.namespace().is_none_or(counts)
@@ -120,7 +120,7 @@ object! {
 
 /// Finds the roles that each of the holders holds within `reach`. Results of a search through all bindings are reused:
 /// RoleBindings are by far the longest list, and an approval of many operators would read it again for each.
-pub fn find(lookups: &Lookups<'_>, holders: &mut [Holder], reach: Reach<'_>) -> Result<(), LookupError> {
+pub(crate) fn find(lookups: &Lookups<'_>, holders: &mut [Holder], reach: Reach<'_>) -> Result<(), LookupError> {
     let mut unknown = Vec::new();
     for holder in holders {
         match lookups.held(&holder.identity) {
@@ -281,7 +281,7 @@ impl<'a> BindingRow<'a> {
 
 /// The accounts that a subject names, and the scope of the binding that names them.
 #[derive(Debug)]
-pub struct Bound {
+pub(crate) struct Bound {
     accounts: Accounts<String>,
     scope: Scope,
 }
@@ -289,20 +289,20 @@ pub struct Bound {
 impl Bound {
     /// A subject of a binding in this scope.
     #[must_use]
-    pub fn new(subject: &Subject<'_>, scope: &Scope) -> Self {
+    pub(crate) fn new(subject: &Subject<'_>, scope: &Scope) -> Self {
         Bound { accounts: subject.accounts(scope.namespace()).into_owned(), scope: scope.clone() }
     }
 
     /// The scope of the binding.
     #[must_use]
-    pub fn scope(&self) -> &Scope {
+    pub(crate) fn scope(&self) -> &Scope {
         &self.scope
     }
 }
 
 /// The namespaces whose accounts are bound: there may be thousands of namespaces and of accounts.
 #[derive(Debug, Default)]
-pub struct Reached {
+pub(crate) struct Reached {
     /// Namespaces of which one account is named, or all at once through their group.
     named: BTreeSet<String>,
     /// Whether all accounts of the cluster are named.
@@ -312,7 +312,7 @@ pub struct Reached {
 impl Reached {
     /// Collects the namespaces that these subjects name.
     #[must_use]
-    pub fn of(bound: &[Bound]) -> Self {
+    pub(crate) fn of(bound: &[Bound]) -> Self {
         let mut reached = Reached::default();
         for bound in bound {
             let accounts = bound.accounts.as_ref();
@@ -324,30 +324,30 @@ impl Reached {
 
     /// Whether an account of this namespace is named, or all of them through their group.
     #[must_use]
-    pub fn names(&self, namespace: &str) -> bool {
+    pub(crate) fn names(&self, namespace: &str) -> bool {
         self.named.contains(namespace)
     }
 
     /// Whether any account of this namespace is reached in any way.
     #[must_use]
-    pub fn reaches(&self, namespace: &str) -> bool {
+    pub(crate) fn reaches(&self, namespace: &str) -> bool {
         self.all || self.names(namespace)
     }
 }
 
 /// The accounts of one namespace that are bound.
 #[derive(Debug)]
-pub struct ReachedIn<'b> {
+pub(crate) struct ReachedIn<'b> {
     /// Those that are named one by one.
-    pub named: BTreeSet<&'b str>,
+    pub(crate) named: BTreeSet<&'b str>,
     /// Whether all accounts of the namespace are bound.
-    pub all: bool,
+    pub(crate) all: bool,
 }
 
 impl<'b> ReachedIn<'b> {
     /// The accounts of this namespace among the ones these subjects name.
     #[must_use]
-    pub fn new(namespace: &str, bound: &'b [Bound]) -> Self {
+    pub(crate) fn new(namespace: &str, bound: &'b [Bound]) -> Self {
         let mut reached = ReachedIn { named: BTreeSet::new(), all: false };
         for bound in bound {
             match bound.accounts.as_ref() {
@@ -362,13 +362,13 @@ impl<'b> ReachedIn<'b> {
 
     /// Whether this account is reached in any way.
     #[must_use]
-    pub fn reaches(&self, account: &str) -> bool {
+    pub(crate) fn reaches(&self, account: &str) -> bool {
         self.all || self.named.contains(account)
     }
 }
 
 /// The accounts bound to any role within `reach`, each with its role, as far as `wanted` accepts them.
-pub fn bound(
+pub(crate) fn bound(
     lookups: &Lookups<'_>,
     reach: Reach<'_>,
     wanted: &dyn Fn(&RoleKey, Accounts<&str>) -> bool,
@@ -387,7 +387,7 @@ pub fn bound(
 }
 
 /// Whether a namespace has a RoleBinding of this name with the same role and the same subjects.
-pub fn is_there(
+pub(crate) fn is_there(
     lookups: &Lookups<'_>,
     namespace: &str,
     name: &str,

@@ -11,7 +11,7 @@ use crate::olm::meta::MetaOnly;
 #[derive(Debug)]
 pub(crate) struct Installed {
     /// The name of its ClusterServiceVersion.
-    pub name: String,
+    pub(crate) name: String,
     /// Its ClusterServiceVersion, unparsed.
     json: Box<str>,
 }

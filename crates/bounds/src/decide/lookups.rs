@@ -89,9 +89,9 @@ object! {
 object! {
     /// The other ClusterRoles that are aggregated into a ClusterRole.
     #[derive(Debug, Default)]
-    pub struct AggregationRule<'a> {
+    pub(crate) struct AggregationRule<'a> {
         /// A ClusterRole is included if any of these selects it.
-        pub selectors: Vec<Selector<'a>> = "clusterRoleSelectors",
+        pub(crate) selectors: Vec<Selector<'a>> = "clusterRoleSelectors",
     }
 }
 
@@ -111,7 +111,7 @@ impl<'c> Lookups<'c> {
 
     /// The number of look-ups made so far.
     #[must_use]
-    pub fn made(&self) -> usize {
+    pub(crate) fn made(&self) -> usize {
         self.made.get()
     }
 
@@ -137,12 +137,17 @@ impl<'c> Lookups<'c> {
 
     /// Whether this list has already been looked up.
     #[must_use]
-    pub fn knows_list(&self, resource: Resource, namespace: Option<&str>) -> bool {
+    pub(crate) fn knows_list(&self, resource: Resource, namespace: Option<&str>) -> bool {
         self.lists.get(&(resource.kind, namespace.map(str::to_owned))).is_some()
     }
 
     /// The JSON of an object that is needed only once, so the answer is not kept.
-    pub fn get(&self, resource: Resource, namespace: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, LookupError> {
+    pub(crate) fn get(
+        &self,
+        resource: Resource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>, LookupError> {
         let get = Get { resource, namespace, name };
         if is_no_name(name) || namespace.is_some_and(is_no_name) {
             return Ok(None);
@@ -161,7 +166,7 @@ impl<'c> Lookups<'c> {
     }
 
     /// Whether a service account exists.
-    pub fn account_exists(&self, namespace: &str, name: &str) -> Result<bool, LookupError> {
+    pub(crate) fn account_exists(&self, namespace: &str, name: &str) -> Result<bool, LookupError> {
         if !is_object_name(name) {
             return Ok(false);
         }
@@ -181,13 +186,13 @@ impl<'c> Lookups<'c> {
     }
 
     /// Whether ClusterRoles with these labels are aggregated into a ClusterRole.
-    pub fn takes_in(&self, key: &RoleKey, labels: &BTreeMap<Text<'_>, Text<'_>>) -> Result<bool, LookupError> {
+    pub(crate) fn takes_in(&self, key: &RoleKey, labels: &BTreeMap<Text<'_>, Text<'_>>) -> Result<bool, LookupError> {
         let role = self.whole_role(key)?;
         Ok(role.is_some_and(|role| role.takes_in.iter().any(|selector| selector.selects(labels))))
     }
 
     /// Whether a role grows with others because they are aggregated into it.
-    pub fn is_aggregated(&self, key: &RoleKey) -> Result<bool, LookupError> {
+    pub(crate) fn is_aggregated(&self, key: &RoleKey) -> Result<bool, LookupError> {
         if key.namespace.is_some() || !is_plain(&key.name) {
             return Ok(false);
         }
@@ -241,7 +246,7 @@ impl<'c> Lookups<'c> {
     }
 
     /// The API server's own answer.
-    pub fn can(&self, question: &Question<'_>) -> Result<bool, LookupError> {
+    pub(crate) fn can(&self, question: &Question<'_>) -> Result<bool, LookupError> {
         self.count();
         self.cluster.can(question)
     }

@@ -4,11 +4,11 @@
 use crate::decide::excess::Excess;
 
 /// The longest refusal, in bytes.
-pub const MAX_MESSAGE: usize = 8 * 1024;
+pub(crate) const MAX_MESSAGE: usize = 8 * 1024;
 /// The longest fact in the audit log, in bytes.
-pub const MAX_FACT: usize = MAX_MESSAGE / 2;
+pub(crate) const MAX_FACT: usize = MAX_MESSAGE / 2;
 /// The longest warning, in characters.
-pub const MAX_WARNING: usize = 256;
+pub(crate) const MAX_WARNING: usize = 256;
 /// The API server passes on about 4 KiB of warnings: anything beyond that is lost anyway.
 const MAX_WARNINGS: usize = 14;
 
@@ -32,7 +32,7 @@ pub fn clean(text: &str) -> String {
 
 /// Lists an excess under a heading, ends with what to do next, one step per line, and stays within the limit.
 #[must_use]
-pub fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &[&str]) -> String {
+pub(crate) fn excess(heading: &str, excess: &Excess<'_>, notes: &[String], next: &[&str]) -> String {
     let mut text = format!("{}:\n", clean(heading));
     let mut advice = next.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n");
     clip(&mut advice, MAX_MESSAGE / 4);
@@ -88,7 +88,7 @@ fn noted(notes: &[String], room: usize) -> String {
 /// A name in a command that may be copied: quoted where a shell would interpret part of it. Names of accounts and
 /// namespaces in a spec are whatever a tenant wrote there.
 #[must_use]
-pub fn shell(name: &str) -> String {
+pub(crate) fn shell(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._/:,".contains(c);
     if !name.is_empty() && !name.starts_with('-') && name.chars().all(plain) {
         return name.to_owned();
@@ -98,7 +98,7 @@ pub fn shell(name: &str) -> String {
 
 /// Several refusals as one text within the limit.
 #[must_use]
-pub fn join(mut parts: Vec<String>) -> String {
+pub(crate) fn join(mut parts: Vec<String>) -> String {
     if parts.len() == 1 {
         return parts.remove(0);
     }
@@ -115,7 +115,7 @@ pub fn join(mut parts: Vec<String>) -> String {
 
 /// The lines of an excess, each for a warning of its own. Lines that no client would be shown are only counted.
 #[must_use]
-pub fn lines(excess: &Excess<'_>) -> Vec<String> {
+pub(crate) fn lines(excess: &Excess<'_>) -> Vec<String> {
     const SHOWN: usize = 100;
     let all = excess.iter().flat_map(|(scope, rules)| rules.iter().map(move |rule| (scope, rule)));
     let mut lines: Vec<String> = all.take(SHOWN).map(|(scope, rule)| format!("{scope}: {rule}")).collect();
@@ -142,7 +142,7 @@ pub(crate) fn clip(text: &mut String, size: usize) -> usize {
 
 /// Splits a text into warnings: one line each, none longer than [`MAX_WARNING`] characters.
 #[must_use]
-pub fn warnings(text: &str) -> Vec<String> {
+pub(crate) fn warnings(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut length = 0;
@@ -181,7 +181,7 @@ fn pieces(word: &str) -> impl Iterator<Item = &str> {
 
 /// Keeps the number of warnings that the client will see, and counts the rest.
 #[must_use]
-pub fn limit(mut warnings: Vec<String>) -> Vec<String> {
+pub(crate) fn limit(mut warnings: Vec<String>) -> Vec<String> {
     if warnings.len() > MAX_WARNINGS {
         let rest = warnings.len() - (MAX_WARNINGS - 1);
         warnings.truncate(MAX_WARNINGS - 1);

@@ -19,9 +19,9 @@ const MAX_BUNDLES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Piece {
     /// The ClusterServiceVersion it belongs to.
-    pub operator: String,
+    pub(crate) operator: String,
     /// The kind given in the step, because OLM reads the manifest as that kind.
-    pub kind: String,
+    pub(crate) kind: String,
     /// Where it was found, as shown to a person.
     place: String,
     json: Result<String, Unreadable>,

@@ -24,7 +24,7 @@ use crate::rbac::subject::Identity;
 const MAX_OPERATORS: usize = 32;
 
 /// Additional demands for one operator and its ClusterServiceVersions.
-pub type Besides<'x> = dyn Fn(&str, &[ClusterServiceVersion<'_>]) -> Vec<Demand<'static>> + 'x;
+pub(crate) type Besides<'x> = dyn Fn(&str, &[ClusterServiceVersion<'_>]) -> Vec<Demand<'static>> + 'x;
 
 /// Refuses a plan that brings more than the boundaries of its operators allow. `what` is the plan as shown to a person;
 /// `admitted` is the verdict on a plan that brings nothing to judge.
@@ -70,11 +70,11 @@ pub fn within_bounds(
 
 /// A plan with everything it brings.
 pub(crate) struct Plan<'p> {
-    pub what: &'p str,
-    pub namespace: &'p str,
-    pub pieces: &'p [Piece],
+    pub(crate) what: &'p str,
+    pub(crate) namespace: &'p str,
+    pub(crate) pieces: &'p [Piece],
     /// The parsed pieces, in the same order.
-    pub manifests: &'p [Manifest<'p>],
+    pub(crate) manifests: &'p [Manifest<'p>],
 }
 
 impl<'p> Plan<'p> {

@@ -11,29 +11,29 @@ use crate::read::json::Unreadable;
 
 /// The code of a refusal that may resolve itself: OLM retries a Forbidden step indefinitely, and so continues as soon
 /// as the right is granted. (Any other error is final for OLM after a minute.)
-pub const FORBIDDEN: u16 = 403;
+pub(crate) const FORBIDDEN: u16 = 403;
 /// The code of a refusal that no grant can resolve: the object cannot be read.
-pub const BAD_REQUEST: u16 = 400;
+pub(crate) const BAD_REQUEST: u16 = 400;
 
 /// The answer to Kubewarden: its `ValidationResponse`.
 #[derive(Debug, Serialize)]
 pub struct Response {
     /// Whether the request is admitted.
-    pub accepted: bool,
+    pub(crate) accepted: bool,
     /// Why it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
+    pub(crate) message: Option<String>,
     /// The HTTP code of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<u16>,
+    pub(crate) code: Option<u16>,
     /// The object that should replace the one in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mutated_object: Option<Box<RawValue>>,
+    pub(crate) mutated_object: Option<Box<RawValue>>,
     /// Facts for machines.
-    pub audit_annotations: BTreeMap<&'static str, String>,
+    pub(crate) audit_annotations: BTreeMap<&'static str, String>,
     /// The warnings that the client prints.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Why a request is admitted, as a machine-readable word.
@@ -88,7 +88,7 @@ pub enum Reason {
 impl Reason {
     /// The machine-readable word.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Reason::AccountMissing => "account-missing",
             Reason::AccountRequired => "account-required",
@@ -169,7 +169,7 @@ impl Refusal {
     /// A refusal with a machine-readable reason and a one-line sentence for people.
     #[must_use]
     #[inline(never)]
-    pub fn forbidden(reason: Reason, message: impl AsRef<str>) -> Self {
+    pub(crate) fn forbidden(reason: Reason, message: impl AsRef<str>) -> Self {
         Refused::Forbidden { reason, message: clean(message.as_ref()) }.into()
     }
 
@@ -181,7 +181,7 @@ impl Refusal {
 
     /// Whether it is refused for this reason.
     #[must_use]
-    pub fn is_for(&self, wanted: Reason) -> bool {
+    pub(crate) fn is_for(&self, wanted: Reason) -> bool {
         matches!(&*self.0, Refused::Forbidden { reason, .. } if *reason == wanted)
     }
 

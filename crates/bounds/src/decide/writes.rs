@@ -13,13 +13,17 @@ const RESOURCES: [(&str, &str); 2] =
 
 /// Whether this check is switched on.
 #[must_use]
-pub fn is_judged(cx: &Context<'_>) -> bool {
+pub(crate) fn is_judged(cx: &Context<'_>) -> bool {
     cx.settings.operator_groups.cluster_writes != Severity::Off
 }
 
 /// Refuses, or warns, when the rules (held at cluster scope) write what is reserved for OLM. `what` begins the sentence
 /// that continues with `write what only OLM should write`.
-pub fn check<'r>(cx: &Context<'_>, what: &str, rules: impl Iterator<Item = &'r Rule<'r>>) -> Result<(), Refusal> {
+pub(crate) fn check<'r>(
+    cx: &Context<'_>,
+    what: &str,
+    rules: impl Iterator<Item = &'r Rule<'r>>,
+) -> Result<(), Refusal> {
     let written = written(&rules.collect::<Vec<_>>());
     if written.is_empty() {
         return Ok(());

@@ -34,9 +34,9 @@ object! {
 #[derive(Debug, Default)]
 pub(crate) struct Bundle {
     /// The manifests, each as JSON, except those that are clearly of a kind that is not wanted.
-    pub manifests: Vec<String>,
+    pub(crate) manifests: Vec<String>,
     /// Entries that cannot be read, and why. OLM skips entries that are not manifests, and installs the rest.
-    pub unreadable: Vec<String>,
+    pub(crate) unreadable: Vec<String>,
 }
 
 /// The manifests of an unpacked bundle. The error says why it is not a bundle.

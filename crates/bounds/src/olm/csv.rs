@@ -32,7 +32,7 @@ object! {
         /// API services that it serves.
         apiservicedefinitions: ApiServices<'a> = "apiservicedefinitions",
         /// Admission and conversion webhooks.
-        pub webhookdefinitions: Vec<Webhook<'a>> = "webhookdefinitions",
+        pub(crate) webhookdefinitions: Vec<Webhook<'a>> = "webhookdefinitions",
     }
 }
 
@@ -52,7 +52,7 @@ object! {
         /// Permissions in the whole cluster.
         pub cluster_permissions: Vec<Permission<'a>> = "clusterPermissions",
         /// The Deployments of the operator.
-        pub deployments: Vec<Deployment<'a>> = "deployments",
+        pub(crate) deployments: Vec<Deployment<'a>> = "deployments",
     }
 }
 
@@ -63,16 +63,16 @@ object! {
         /// The account that the rules are granted to.
         pub service_account_name: Text<'a> = "serviceAccountName",
         /// The rules that are granted to it.
-        pub rules: Vec<Rule<'a>> = "rules",
+        pub(crate) rules: Vec<Rule<'a>> = "rules",
     }
 }
 
 object! {
     /// An entry of `deployments`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Deployment<'a> {
+    pub(crate) struct Deployment<'a> {
         /// The name of the Deployment, which API services and webhooks refer to.
-        pub name: Text<'a> = "name",
+        pub(crate) name: Text<'a> = "name",
         spec: DeploymentSpec<'a> = "spec",
     }
 }
@@ -87,7 +87,7 @@ object! {
 object! {
     /// The part of a pod template that says which account it runs as.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct PodTemplate<'a> {
+    pub(crate) struct PodTemplate<'a> {
         spec: PodSpec<'a> = "spec",
     }
 }
@@ -105,7 +105,7 @@ object! {
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub(crate) struct Definitions<'a> {
         /// Definitions that it claims to own.
-        pub owned: Vec<Definition<'a>> = "owned",
+        pub(crate) owned: Vec<Definition<'a>> = "owned",
     }
 }
 
@@ -114,7 +114,7 @@ object! {
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub(crate) struct Definition<'a> {
         /// `<plural>.<group>`.
-        pub name: Text<'a> = "name",
+        pub(crate) name: Text<'a> = "name",
     }
 }
 
@@ -128,9 +128,9 @@ object! {
 object! {
     /// An entry of `apiservicedefinitions.owned`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct ApiService<'a> {
+    pub(crate) struct ApiService<'a> {
         /// The Deployment that serves it.
-        pub deployment_name: Text<'a> = "deploymentName",
+        pub(crate) deployment_name: Text<'a> = "deploymentName",
         // OLM lets others use what it claims to serve.
         group: Text<'a> = "group",
         version: Text<'a> = "version",
@@ -142,25 +142,25 @@ object! {
 object! {
     /// An entry of `webhookdefinitions`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Webhook<'a> {
+    pub(crate) struct Webhook<'a> {
         /// `ValidatingAdmissionWebhook`, `MutatingAdmissionWebhook` or `ConversionWebhook`.
-        pub webhook_type: Text<'a> = "type",
+        pub(crate) webhook_type: Text<'a> = "type",
         /// The Deployment that serves it.
-        pub deployment_name: Text<'a> = "deploymentName",
+        pub(crate) deployment_name: Text<'a> = "deploymentName",
     }
 }
 
 impl PodTemplate<'_> {
     /// The account that the pods run as.
     #[must_use]
-    pub fn account(&self) -> &str {
+    pub(crate) fn account(&self) -> &str {
         account_of(&self.spec.service_account_name, &self.spec.service_account)
     }
 }
 
 /// `serviceAccountName`, otherwise the deprecated alias `serviceAccount`, otherwise `default`.
 #[must_use]
-pub fn account_of<'t>(name: &'t str, alias: &'t str) -> &'t str {
+pub(crate) fn account_of<'t>(name: &'t str, alias: &'t str) -> &'t str {
     [name, alias].into_iter().find(|name| !name.is_empty()).unwrap_or("default")
 }
 
@@ -174,7 +174,7 @@ impl<'a> ClusterServiceVersion<'a> {
     /// The accounts that its Deployments run as. OLM does not know the deprecated alias: where it sets up serving, it
     /// writes `default` next to it, and Kubernetes uses that one.
     #[must_use]
-    pub fn accounts(&self) -> BTreeSet<&str> {
+    pub(crate) fn accounts(&self) -> BTreeSet<&str> {
         let serving = self.serving_deployments();
         let deployments = &self.strategy().deployments;
         let defaulted = deployments.iter().filter(|deployment| {
@@ -186,13 +186,13 @@ impl<'a> ClusterServiceVersion<'a> {
 
     /// The CustomResourceDefinitions that it claims to own.
     #[must_use]
-    pub fn definitions(&self) -> BTreeSet<&str> {
+    pub(crate) fn definitions(&self) -> BTreeSet<&str> {
         ordered(self.spec.customresourcedefinitions.owned.iter().map(|definition| definition.name.as_str()))
     }
 
     /// The Deployments that serve its APIs and webhooks.
     #[must_use]
-    pub fn serving_deployments(&self) -> BTreeSet<&str> {
+    pub(crate) fn serving_deployments(&self) -> BTreeSet<&str> {
         let services = self.spec.apiservicedefinitions.owned.iter().map(|service| service.deployment_name.as_str());
         let webhooks = self.spec.webhookdefinitions.iter().map(|webhook| webhook.deployment_name.as_str());
         ordered(services.chain(webhooks))
@@ -206,7 +206,7 @@ impl<'a> ClusterServiceVersion<'a> {
 
     /// Whether both request the same: what an UPDATE must leave unchanged to be admitted without a look-up.
     #[must_use]
-    pub fn asks_the_same(&self, other: &ClusterServiceVersion<'_>) -> bool {
+    pub(crate) fn asks_the_same(&self, other: &ClusterServiceVersion<'_>) -> bool {
         self.spec == other.spec
     }
 }

@@ -18,22 +18,22 @@ object! {
         /// The object metadata that affects a verdict.
         pub metadata: Meta<'a> = "metadata",
         /// What the extension installs, and as which account.
-        pub spec: Spec<'a> = "spec",
+        pub(crate) spec: Spec<'a> = "spec",
     }
 }
 
 object! {
     /// The part of `spec` that affects a verdict.
     #[derive(Debug, Clone, Default)]
-    pub struct Spec<'a> {
+    pub(crate) struct Spec<'a> {
         namespace: Text<'a> = "namespace",
         install_namespace: Text<'a> = "installNamespace",
         service_account: Option<&'a RawValue> = "serviceAccount",
         install: Install<'a> = "install",
         /// What is installed.
-        pub source: Option<&'a RawValue> = "source",
+        pub(crate) source: Option<&'a RawValue> = "source",
         /// The configuration of what is installed.
-        pub config: Option<&'a RawValue> = "config",
+        pub(crate) config: Option<&'a RawValue> = "config",
         package_name: Option<&'a RawValue> = "packageName",
         version: Option<&'a RawValue> = "version",
         channel: Option<&'a RawValue> = "channel",
@@ -69,7 +69,7 @@ impl<'a> ClusterExtension<'a> {
 
     /// Every place in which the field is set.
     #[must_use]
-    pub fn fields(&self) -> Vec<&'static [&'static str]> {
+    pub(crate) fn fields(&self) -> Vec<&'static [&'static str]> {
         let mut places: Vec<&'static [&'static str]> = Vec::new();
         if self.spec.service_account.is_some() {
             places.push(&["spec", "serviceAccount"]);
@@ -90,14 +90,14 @@ impl<'a> ClusterExtension<'a> {
 
     /// What it installs, unparsed: package, version, channel and configuration.
     #[must_use]
-    pub fn content(&self) -> [Option<&str>; 5] {
+    pub(crate) fn content(&self) -> [Option<&str>; 5] {
         let spec = &self.spec;
         [spec.source, spec.config, spec.package_name, spec.version, spec.channel].map(|raw| raw.map(RawValue::get))
     }
 }
 
 /// The same JSON object without one member; everything else stays textually unchanged.
-pub fn without(text: &str, path: &[&str]) -> Result<String, serde_json::Error> {
+pub(crate) fn without(text: &str, path: &[&str]) -> Result<String, serde_json::Error> {
     let members: Members<'_> = serde_json::from_str(text)?;
     let mut out = String::from("{");
     for (key, value) in members.0 {

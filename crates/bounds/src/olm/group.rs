@@ -11,46 +11,46 @@ use crate::read::text::Text;
 object! {
     /// An OperatorGroup.
     #[derive(Debug, Clone, Default)]
-    pub struct OperatorGroup<'a> {
+    pub(crate) struct OperatorGroup<'a> {
         /// The object metadata that affects a verdict.
-        pub metadata: Meta<'a> = "metadata",
+        pub(crate) metadata: Meta<'a> = "metadata",
         /// What the administrator asked for.
-        pub spec: Spec<'a> = "spec",
+        pub(crate) spec: Spec<'a> = "spec",
         /// What OLM made of it.
-        pub status: Status<'a> = "status",
+        pub(crate) status: Status<'a> = "status",
     }
 }
 
 object! {
     /// The part of an OperatorGroup's `spec` that affects a verdict.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Spec<'a> {
+    pub(crate) struct Spec<'a> {
         /// The account that bounds every operator of the group.
-        pub service_account_name: Text<'a> = "serviceAccountName",
+        pub(crate) service_account_name: Text<'a> = "serviceAccountName",
         /// The targets by name.
-        pub target_namespaces: Vec<Text<'a>> = "targetNamespaces",
+        pub(crate) target_namespaces: Vec<Text<'a>> = "targetNamespaces",
         /// The targets by label.
-        pub selector: Selector<'a> = "selector",
+        pub(crate) selector: Selector<'a> = "selector",
     }
 }
 
 object! {
     /// The part of an OperatorGroup's `status` that affects a verdict.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Status<'a> {
+    pub(crate) struct Status<'a> {
         /// The targets as OLM resolved them; `""` means all namespaces.
-        pub namespaces: Vec<Text<'a>> = "namespaces",
+        pub(crate) namespaces: Vec<Text<'a>> = "namespaces",
         /// The account as OLM resolved it.
-        pub service_account_ref: AccountRef<'a> = "serviceAccountRef",
+        pub(crate) service_account_ref: AccountRef<'a> = "serviceAccountRef",
     }
 }
 
 object! {
     /// `status.serviceAccountRef`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct AccountRef<'a> {
+    pub(crate) struct AccountRef<'a> {
         /// The name of the account.
-        pub name: Text<'a> = "name",
+        pub(crate) name: Text<'a> = "name",
     }
 }
 
@@ -58,21 +58,21 @@ object! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// The namespace that it manages.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// The name of the group.
     pub name: String,
     /// The account it names; the spec is authoritative.
-    pub account: Option<String>,
+    pub(crate) account: Option<String>,
     /// The account that OLM still uses while the status lags behind.
-    pub status_account: Option<String>,
+    pub(crate) status_account: Option<String>,
     /// Targets by name.
-    pub target_namespaces: Vec<String>,
+    pub(crate) target_namespaces: Vec<String>,
     /// Targets by label.
-    pub selector: Selector<'static>,
+    pub(crate) selector: Selector<'static>,
     /// Targets as OLM resolved them.
-    pub status_namespaces: Vec<String>,
+    pub(crate) status_namespaces: Vec<String>,
     /// The annotation `operator-bounds/restrict`, unparsed.
-    pub restrict: String,
+    pub(crate) restrict: String,
 }
 
 impl fmt::Display for Group {
@@ -110,26 +110,26 @@ pub enum Targets {
 impl Group {
     /// Whether OLM has filled in the status: only then does it install anything for the group.
     #[must_use]
-    pub fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         !self.status_namespaces.is_empty()
     }
 
     /// Whether this is the group's own namespace, or one that it targets by name.
     #[must_use]
-    pub fn names(&self, namespace: &str) -> bool {
+    pub(crate) fn names(&self, namespace: &str) -> bool {
         self.namespace == namespace
             || self.target_namespaces.iter().chain(&self.status_namespaces).any(|target| target == namespace)
     }
 
     /// Whether this account is the group's, according to the spec or to a status that lags behind.
     #[must_use]
-    pub fn uses(&self, account: &str) -> bool {
+    pub(crate) fn uses(&self, account: &str) -> bool {
         [&self.account, &self.status_account].into_iter().flatten().any(|known| known == account)
     }
 
     /// Whether the scope is wider than the spec says, because the status still says so.
     #[must_use]
-    pub fn status_widens(&self) -> bool {
+    pub(crate) fn status_widens(&self) -> bool {
         let all_by_spec = self.target_namespaces.is_empty() && self.selector.is_empty();
         !all_by_spec && self.status_namespaces.iter().any(String::is_empty)
     }

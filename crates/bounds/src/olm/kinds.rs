@@ -50,7 +50,7 @@ const KINDS: [(&str, &str, &str); 25] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource<'a> {
     /// The name in URLs: the plural, in lower case.
-    pub plural: Cow<'a, str>,
+    pub(crate) plural: Cow<'a, str>,
     /// Whether its objects are namespaced.
     pub is_namespaced: bool,
 }

@@ -7,7 +7,7 @@ object! {
     /// Any object, of which only the metadata is read.
     #[derive(Debug, Default)]
     pub(crate) struct MetaOnly<'a> {
-        pub metadata: Meta<'a> = "metadata",
+        pub(crate) metadata: Meta<'a> = "metadata",
     }
 }
 
@@ -18,36 +18,36 @@ object! {
         /// The name; empty until the API server generates one from `generateName`.
         pub name: Text<'a> = "name",
         /// The prefix of a name that the API server will generate.
-        pub generate_name: Text<'a> = "generateName",
+        pub(crate) generate_name: Text<'a> = "generateName",
         /// The namespace; empty for cluster-scoped objects.
-        pub namespace: Text<'a> = "namespace",
+        pub(crate) namespace: Text<'a> = "namespace",
         /// The labels that OLM sets.
-        pub labels: Labels<'a> = "labels",
+        pub(crate) labels: Labels<'a> = "labels",
         /// The annotations that affect a verdict.
-        pub annotations: Annotations<'a> = "annotations",
+        pub(crate) annotations: Annotations<'a> = "annotations",
         /// The owner references.
-        pub owner_references: Vec<OwnerReference<'a>> = "ownerReferences",
+        pub(crate) owner_references: Vec<OwnerReference<'a>> = "ownerReferences",
         /// Set while a finalizer keeps the object from being deleted.
-        pub deletion_timestamp: Option<Text<'a>> = "deletionTimestamp",
+        pub(crate) deletion_timestamp: Option<Text<'a>> = "deletionTimestamp",
     }
 }
 
 object! {
     /// The labels that OLM sets on what belongs to an operator.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Labels<'a> {
+    pub(crate) struct Labels<'a> {
         /// The owner's name.
-        pub owner: Text<'a> = "olm.owner",
+        pub(crate) owner: Text<'a> = "olm.owner",
         /// The owner's kind.
-        pub owner_kind: Text<'a> = "olm.owner.kind",
+        pub(crate) owner_kind: Text<'a> = "olm.owner.kind",
         /// The owner's namespace.
-        pub owner_namespace: Text<'a> = "olm.owner.namespace",
+        pub(crate) owner_namespace: Text<'a> = "olm.owner.namespace",
         /// The namespace of the original, on a copy.
-        pub copied_from: Text<'a> = "olm.copiedFrom",
+        pub(crate) copied_from: Text<'a> = "olm.copiedFrom",
         /// The kind of the owner, on what OLM v1 installs.
-        pub owner_kind_v1: Text<'a> = "olm.operatorframework.io/owner-kind",
+        pub(crate) owner_kind_v1: Text<'a> = "olm.operatorframework.io/owner-kind",
         /// The name of the owner, on what OLM v1 installs.
-        pub owner_name_v1: Text<'a> = "olm.operatorframework.io/owner-name",
+        pub(crate) owner_name_v1: Text<'a> = "olm.operatorframework.io/owner-name",
     }
 }
 
@@ -58,18 +58,18 @@ object! {
         /// The name of the binding.
         pub name: Text<'a> = "name",
         /// The namespace of a RoleBinding; empty for a ClusterRoleBinding.
-        pub namespace: Text<'a> = "namespace",
+        pub(crate) namespace: Text<'a> = "namespace",
         /// The labels that OLM sets.
-        pub labels: Labels<'a> = "labels",
+        pub(crate) labels: Labels<'a> = "labels",
         /// The owner references.
-        pub owner_references: Vec<OwnerReference<'a>> = "ownerReferences",
+        pub(crate) owner_references: Vec<OwnerReference<'a>> = "ownerReferences",
     }
 }
 
 impl BindingMeta<'_> {
     /// The same, independent of the list that it comes from.
     #[must_use]
-    pub fn into_owned(self) -> BindingMeta<'static> {
+    pub(crate) fn into_owned(self) -> BindingMeta<'static> {
         let labels = self.labels;
         let own = |owner: OwnerReference<'_>| OwnerReference {
             api_version: owner.api_version.into_owned(),
@@ -94,7 +94,7 @@ impl BindingMeta<'_> {
     /// Whether this belongs to the operator of that name: by label, or by an owner (a ClusterServiceVersion, or the
     /// OperatorCondition of the same name) in the same namespace.
     #[must_use]
-    pub fn belongs_to(&self, namespace: &str, csv: &str) -> bool {
+    pub(crate) fn belongs_to(&self, namespace: &str, csv: &str) -> bool {
         let labels = &self.labels;
         // OLM labels copies with the target namespace as the owner's, and with the original namespace as
         // `olm.copiedFrom`.
@@ -113,7 +113,7 @@ impl BindingMeta<'_> {
 impl Labels<'_> {
     /// Whether the object says that it belongs to a ClusterServiceVersion.
     #[must_use]
-    pub fn is_operators(&self) -> bool {
+    pub(crate) fn is_operators(&self) -> bool {
         self.owner_kind == "ClusterServiceVersion"
     }
 }
@@ -121,28 +121,28 @@ impl Labels<'_> {
 object! {
     /// The annotations that affect a verdict.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Annotations<'a> {
+    pub(crate) struct Annotations<'a> {
         /// On a ClusterServiceVersion: the namespace of the original.
-        pub operator_namespace: Text<'a> = "olm.operatorNamespace",
+        pub(crate) operator_namespace: Text<'a> = "olm.operatorNamespace",
         /// On an OperatorGroup: the operators that are held to less.
-        pub restrict: Text<'a> = "operator-bounds/restrict",
+        pub(crate) restrict: Text<'a> = "operator-bounds/restrict",
         /// Makes Helm treat an object as a hook, whatever the value.
-        pub hook: Option<Text<'a>> = "helm.sh/hook",
+        pub(crate) hook: Option<Text<'a>> = "helm.sh/hook",
         /// Set by Helm on the objects of a release.
-        pub helm_release: Option<Text<'a>> = "meta.helm.sh/release-name",
+        pub(crate) helm_release: Option<Text<'a>> = "meta.helm.sh/release-name",
     }
 }
 
 object! {
     /// The part of an owner reference that affects a verdict.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct OwnerReference<'a> {
+    pub(crate) struct OwnerReference<'a> {
         /// `group/version`.
-        pub api_version: Text<'a> = "apiVersion",
+        pub(crate) api_version: Text<'a> = "apiVersion",
         /// The owner's kind.
-        pub kind: Text<'a> = "kind",
+        pub(crate) kind: Text<'a> = "kind",
         /// The owner's name.
-        pub name: Text<'a> = "name",
+        pub(crate) name: Text<'a> = "name",
     }
 }
 
@@ -160,7 +160,7 @@ impl Meta<'_> {
     /// The namespace that a ClusterServiceVersion in this namespace claims to be copied from: by label, or by an
     /// annotation that names another namespace.
     #[must_use]
-    pub fn copied_from(&self, namespace: &str) -> Option<&str> {
+    pub(crate) fn copied_from(&self, namespace: &str) -> Option<&str> {
         let label = self.labels.copied_from.as_str();
         let annotation = self.annotations.operator_namespace.as_str();
         if !label.is_empty() {

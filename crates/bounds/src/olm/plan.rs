@@ -13,7 +13,7 @@ object! {
     #[derive(Debug, Default)]
     pub struct InstallPlan<'a> {
         /// The object metadata that affects a verdict.
-        pub metadata: Meta<'a> = "metadata",
+        pub(crate) metadata: Meta<'a> = "metadata",
         /// Whether the plan is approved.
         pub spec: Spec<'a> = "spec",
         /// The steps, and how far OLM has got.
@@ -48,7 +48,7 @@ object! {
     #[derive(Default, Debug)]
     pub struct Step<'a> {
         /// The name of the ClusterServiceVersion that the step belongs to.
-        pub resolving: Text<'a> = "resolving",
+        pub(crate) resolving: Text<'a> = "resolving",
         /// The object that the step writes.
         pub resource: StepResource<'a> = "resource",
     }
@@ -59,13 +59,13 @@ object! {
     #[derive(Default, Debug)]
     pub struct StepResource<'a> {
         /// The object's API group; empty for the core group.
-        pub group: Text<'a> = "group",
+        pub(crate) group: Text<'a> = "group",
         /// The object's kind, as which OLM reads the manifest.
         pub kind: Text<'a> = "kind",
         /// The object's name.
         pub name: Text<'a> = "name",
         /// The manifest itself, or a reference to it.
-        pub manifest: Text<'a> = "manifest",
+        pub(crate) manifest: Text<'a> = "manifest",
     }
 }
 
@@ -73,15 +73,15 @@ object! {
     /// Any object that comes with a plan or bundle, with the fields of the RBAC kinds.
     #[derive(Debug, Default)]
     pub(crate) struct Manifest<'a> {
-        pub api_version: Text<'a> = "apiVersion",
-        pub kind: Text<'a> = "kind",
-        pub metadata: Meta<'a> = "metadata",
+        pub(crate) api_version: Text<'a> = "apiVersion",
+        pub(crate) kind: Text<'a> = "kind",
+        pub(crate) metadata: Meta<'a> = "metadata",
         /// Only in bindings.
-        pub role_ref: RoleRef<'a> = "roleRef",
+        pub(crate) role_ref: RoleRef<'a> = "roleRef",
         /// Only in roles.
-        pub rules: Vec<Rule<'a>> = "rules",
+        pub(crate) rules: Vec<Rule<'a>> = "rules",
         /// Only in ClusterRoles.
-        pub aggregation_rule: Option<&'a RawValue> = "aggregationRule",
+        pub(crate) aggregation_rule: Option<&'a RawValue> = "aggregationRule",
     }
 }
 
@@ -101,17 +101,17 @@ object! {
     /// Any object, of which only the kind is read.
     #[derive(Debug, Default)]
     pub(crate) struct Kind<'a> {
-        pub kind: Text<'a> = "kind",
+        pub(crate) kind: Text<'a> = "kind",
     }
 }
 
 /// A reference to the ConfigMap with an unpacked bundle.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unpacked {
-    pub namespace: String,
-    pub name: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
     /// What OLM sets as `spec.replaces` in the ClusterServiceVersion.
-    pub replaces: String,
+    pub(crate) replaces: String,
 }
 
 /// Where the manifest of a step is stored, unless it is the manifest itself.

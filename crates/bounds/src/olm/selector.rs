@@ -8,44 +8,44 @@ use crate::read::text::Text;
 object! {
     /// A `LabelSelector`.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Selector<'a> {
+    pub(crate) struct Selector<'a> {
         /// Labels that must be present with these values.
-        pub match_labels: BTreeMap<Text<'a>, Text<'a>> = "matchLabels",
+        pub(crate) match_labels: BTreeMap<Text<'a>, Text<'a>> = "matchLabels",
         /// Further requirements, all of which must be met.
-        pub match_expressions: Vec<Requirement<'a>> = "matchExpressions",
+        pub(crate) match_expressions: Vec<Requirement<'a>> = "matchExpressions",
     }
 }
 
 object! {
     /// One requirement of a selector.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
-    pub struct Requirement<'a> {
+    pub(crate) struct Requirement<'a> {
         /// The label key.
-        pub key: Text<'a> = "key",
+        pub(crate) key: Text<'a> = "key",
         /// How it is compared: `In`, `NotIn`, `Exists` or `DoesNotExist`.
-        pub operator: Text<'a> = "operator",
+        pub(crate) operator: Text<'a> = "operator",
         /// The values for `In` and `NotIn`.
-        pub values: Vec<Text<'a>> = "values",
+        pub(crate) values: Vec<Text<'a>> = "values",
     }
 }
 
 impl Selector<'_> {
     /// An empty selector selects everything.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
     /// The first requirement with an unknown operator, and its index.
     #[must_use]
-    pub fn unknown_operator(&self) -> Option<(usize, &str)> {
+    pub(crate) fn unknown_operator(&self) -> Option<(usize, &str)> {
         let operators = self.match_expressions.iter().map(|requirement| requirement.operator.as_str()).enumerate();
         operators.into_iter().find(|(_, operator)| !matches!(*operator, "In" | "NotIn" | "Exists" | "DoesNotExist"))
     }
 
     /// Whether an object with these labels is selected.
     #[must_use]
-    pub fn selects(&self, labels: &BTreeMap<Text<'_>, Text<'_>>) -> bool {
+    pub(crate) fn selects(&self, labels: &BTreeMap<Text<'_>, Text<'_>>) -> bool {
         let value = |key: &str| labels.get(key).map(Text::as_str);
         self.match_labels.iter().all(|(key, wanted)| value(key) == Some(wanted))
             && self.match_expressions.iter().all(|requirement| {
@@ -64,7 +64,7 @@ impl Selector<'_> {
 
     /// The same selector, independent of the payload.
     #[must_use]
-    pub fn into_owned(self) -> Selector<'static> {
+    pub(crate) fn into_owned(self) -> Selector<'static> {
         let mut match_labels = BTreeMap::new();
         match_labels.extend(self.match_labels.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())));
         Selector {

@@ -13,7 +13,7 @@ const MAX_BROAD: usize = 1_000;
 /// Compacts atoms into rules: sorted, without duplicates, and without atoms that another one covers.
 ///
 /// ```
-/// use bounds::rbac::{compact::compact, covers::Index, rule::Rule};
+/// use bounds::rbac::{Index, Rule, compact};
 ///
 /// let asked = [Rule::on(&[""], &["pods", "nodes"], &["list", "get"]), Rule::on(&[""], &["pods"], &["get"])];
 /// let missing = compact(Index::new(&[]).uncovered(&asked));

@@ -66,7 +66,7 @@ impl<'g> Sets<'g> {
 /// A grant, indexed to answer "is this covered?".
 ///
 /// ```
-/// use bounds::rbac::{covers::Index, rule::Rule};
+/// use bounds::rbac::{Index, Rule};
 ///
 /// let granted = [Rule::on(&["apps"], &["deployments"], &["get", "list"])];
 /// let asked = [Rule::on(&["apps"], &["deployments", "deployments/scale"], &["get"])];

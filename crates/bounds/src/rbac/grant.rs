@@ -24,7 +24,7 @@ impl Grant {
     }
 
     /// The rules of the roles that are held in a scope.
-    pub fn in_scope(&self, scope: &Scope) -> impl Iterator<Item = &Rules> + Clone {
+    pub(crate) fn in_scope(&self, scope: &Scope) -> impl Iterator<Item = &Rules> + Clone {
         let holds = move |at: &Scope| *at == Scope::Cluster || at == scope;
         self.roles.iter().filter(move |(at, _)| holds(at)).map(|(_, rules)| rules)
     }

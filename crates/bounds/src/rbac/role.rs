@@ -22,7 +22,7 @@ pub struct RoleKey {
 impl RoleKey {
     /// `roles` or `clusterroles`.
     #[must_use]
-    pub fn resource(&self) -> &'static str {
+    pub(crate) fn resource(&self) -> &'static str {
         if self.namespace.is_some() { "roles" } else { "clusterroles" }
     }
 }
@@ -39,18 +39,18 @@ impl fmt::Display for RoleKey {
 object! {
     /// The `roleRef` of a binding.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct RoleRef<'a> {
+    pub(crate) struct RoleRef<'a> {
         /// `Role` or `ClusterRole`.
-        pub kind: Text<'a> = "kind",
+        pub(crate) kind: Text<'a> = "kind",
         /// The name of the role.
-        pub name: Text<'a> = "name",
+        pub(crate) name: Text<'a> = "name",
     }
 }
 
 impl RoleRef<'_> {
     /// The role as a binding in this namespace refers to it. A ClusterRoleBinding can only refer to a ClusterRole.
     #[must_use]
-    pub fn key(&self, binding_namespace: Option<&str>) -> Option<RoleKey> {
+    pub(crate) fn key(&self, binding_namespace: Option<&str>) -> Option<RoleKey> {
         match (self.kind.as_str(), binding_namespace) {
             ("ClusterRole", _) => Some(RoleKey { namespace: None, name: self.name.to_string() }),
             ("Role", Some(namespace)) => {

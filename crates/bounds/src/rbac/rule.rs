@@ -91,7 +91,7 @@ impl<'a> Rule<'a> {
     }
 
     /// All entries of all its lists.
-    pub fn entries(&self) -> impl Iterator<Item = &Text<'a>> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Text<'a>> {
         [&self.api_groups, &self.resources, &self.verbs, &self.resource_names, &self.non_resource_urls]
             .into_iter()
             .flatten()
@@ -99,7 +99,7 @@ impl<'a> Rule<'a> {
 
     /// The total length, in bytes, of the atoms that the rule breaks down into.
     #[must_use]
-    pub fn atom_bytes(&self) -> usize {
+    pub(crate) fn atom_bytes(&self) -> usize {
         let bytes = |list: &[Text<'_>]| list.iter().map(|entry| entry.len()).sum::<usize>();
         let names = self.resource_names.len().max(1);
         // Each entry of a list occurs in as many atoms as there are combinations of the other lists.
@@ -119,7 +119,7 @@ impl<'a> Rule<'a> {
 
     /// The number of atoms that the rule breaks down into.
     #[must_use]
-    pub fn atom_count(&self) -> usize {
+    pub(crate) fn atom_count(&self) -> usize {
         let names = self.resource_names.len().max(1);
         let resources = self.api_groups.len().saturating_mul(self.resources.len()).saturating_mul(names);
         resources.saturating_add(self.non_resource_urls.len()).saturating_mul(self.verbs.len())
@@ -128,7 +128,7 @@ impl<'a> Rule<'a> {
 
 /// The number of atoms that these rules break down into.
 #[must_use]
-pub fn atom_count(rules: &[Rule<'_>]) -> usize {
+pub(crate) fn atom_count(rules: &[Rule<'_>]) -> usize {
     rules.iter().fold(0, |sum: usize, rule| sum.saturating_add(rule.atom_count()))
 }
 

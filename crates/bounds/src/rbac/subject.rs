@@ -4,7 +4,7 @@ use crate::read::object::object;
 use crate::read::text::Text;
 
 /// The prefix of a service account's user name.
-pub const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
+pub(crate) const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 /// The group of all service accounts; followed by a colon and a namespace, the group of those in the namespace.
 const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 /// The group of all authenticated users.
@@ -17,7 +17,7 @@ object! {
         /// `User`, `Group` or `ServiceAccount`.
         pub kind: Text<'a> = "kind",
         /// The API group; absent means the default for the kind.
-        pub api_group: Text<'a> = "apiGroup",
+        pub(crate) api_group: Text<'a> = "apiGroup",
         /// The name of the user, group or service account.
         pub name: Text<'a> = "name",
         /// The namespace of a service account; absent means the namespace of the binding.
@@ -29,7 +29,7 @@ impl Subject<'_> {
     /// Namespace and name of the service account that it names, as a ServiceAccount or as a User, in a binding of this
     /// namespace.
     #[must_use]
-    pub fn account<'s>(&'s self, binding_namespace: Option<&'s str>) -> Option<(&'s str, &'s str)> {
+    pub(crate) fn account<'s>(&'s self, binding_namespace: Option<&'s str>) -> Option<(&'s str, &'s str)> {
         match self.kind.as_str() {
             "User" if is_rbac(&self.api_group) => self.name.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':'),
             "ServiceAccount" if self.api_group.is_empty() => {
@@ -42,16 +42,8 @@ impl Subject<'_> {
 
     /// The service accounts that it names in any way, in a binding of this namespace. It does not allocate: lists of
     /// bindings have tens of thousands of subjects.
-    ///
-    /// ```
-    /// use bounds::rbac::subject::{Accounts, Subject};
-    ///
-    /// let group = |name: &'static str| Subject { kind: "Group".into(), name: name.into(), ..Subject::default() };
-    /// assert_eq!(group("system:serviceaccounts:team-a").accounts(None), Accounts::AllOf("team-a"));
-    /// assert_eq!(group("developers").accounts(None), Accounts::None);
-    /// ```
     #[must_use]
-    pub fn accounts<'s>(&'s self, binding_namespace: Option<&'s str>) -> Accounts<&'s str> {
+    pub(crate) fn accounts<'s>(&'s self, binding_namespace: Option<&'s str>) -> Accounts<&'s str> {
         if let Some((namespace, name)) = self.account(binding_namespace) {
             return Accounts::One(namespace, name);
         }
@@ -69,7 +61,7 @@ impl Subject<'_> {
 
 /// The service accounts that a subject names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accounts<S> {
+pub(crate) enum Accounts<S> {
     /// A single account, named as a ServiceAccount or as a User: its namespace and its name.
     One(S, S),
     /// All accounts of a namespace, through their group.
@@ -83,7 +75,7 @@ pub enum Accounts<S> {
 impl<'s> Accounts<&'s str> {
     /// The namespace, if all of them are in one.
     #[must_use]
-    pub fn namespace(self) -> Option<&'s str> {
+    pub(crate) fn namespace(self) -> Option<&'s str> {
         match self {
             Accounts::One(namespace, _) | Accounts::AllOf(namespace) => Some(namespace),
             Accounts::All | Accounts::None => None,
@@ -92,7 +84,7 @@ impl<'s> Accounts<&'s str> {
 
     /// The same, independent of the subject.
     #[must_use]
-    pub fn into_owned(self) -> Accounts<String> {
+    pub(crate) fn into_owned(self) -> Accounts<String> {
         match self {
             Accounts::One(namespace, name) => Accounts::One(namespace.to_owned(), name.to_owned()),
             Accounts::AllOf(namespace) => Accounts::AllOf(namespace.to_owned()),
@@ -105,7 +97,7 @@ impl<'s> Accounts<&'s str> {
 impl Accounts<String> {
     /// The same, borrowed.
     #[must_use]
-    pub fn as_ref(&self) -> Accounts<&str> {
+    pub(crate) fn as_ref(&self) -> Accounts<&str> {
         match self {
             Accounts::One(namespace, name) => Accounts::One(namespace, name),
             Accounts::AllOf(namespace) => Accounts::AllOf(namespace),
@@ -170,12 +162,13 @@ impl Identity {
     /// namespace of the binding; in a ClusterRoleBinding it matches nothing.
     ///
     /// ```
-    /// use bounds::rbac::subject::{Identity, Subject};
+    /// use bounds::rbac::{Identity, Subject};
     ///
     /// let installer = Identity::service_account("team-a", "installer");
-    /// let subject = Subject { kind: "ServiceAccount".into(), name: "installer".into(), ..Subject::default() };
+    /// let subject: Subject = serde_json::from_str(r#"{"kind": "ServiceAccount", "name": "installer"}"#)?;
     /// assert!(installer.named_by(&subject, Some("team-a")));
     /// assert!(!installer.named_by(&subject, None));
+    /// # Ok::<(), serde_json::Error>(())
     /// ```
     #[must_use]
     pub fn named_by(&self, subject: &Subject<'_>, binding_namespace: Option<&str>) -> bool {

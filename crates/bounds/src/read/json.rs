@@ -15,7 +15,7 @@ pub struct Unreadable {
     /// The path of the value: `spec.install.spec.permissions[0].rules`.
     pub path: String,
     /// The error message, without the position.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 /// Reads `text`; an error gives the path below `root` where it happened.

@@ -4,8 +4,11 @@ pub(crate) mod glob;
 pub(crate) mod go;
 pub(crate) mod gzip;
 pub mod json;
-pub mod name;
+pub(crate) mod name;
 pub(crate) mod object;
 pub(crate) mod order;
-pub mod text;
+pub(crate) mod text;
 pub mod yaml;
+
+pub use name::{is_object_name, is_plain};
+pub use text::Text;

@@ -14,7 +14,7 @@ pub fn is_object_name(name: &str) -> bool {
 
 /// Whether no object can have this name, by the rules of the API server.
 #[must_use]
-pub fn is_no_name(name: &str) -> bool {
+pub(crate) fn is_no_name(name: &str) -> bool {
     matches!(name, "" | "." | "..") || name.contains(['/', '%'])
 }
 

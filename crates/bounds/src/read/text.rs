@@ -16,7 +16,7 @@ pub struct Text<'a>(Cow<'a, str>);
 impl Text<'_> {
     /// The same text, independent of the payload.
     #[must_use]
-    pub fn into_owned(self) -> Text<'static> {
+    pub(crate) fn into_owned(self) -> Text<'static> {
         Text(Cow::Owned(self.0.into_owned()))
     }
 

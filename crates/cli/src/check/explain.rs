@@ -4,24 +4,12 @@
 use std::collections::BTreeMap;
 
 use bounds::admission::AdmissionRequest;
-use bounds::decide::borrowed::Operator;
-use bounds::decide::boundary::{self, Bounds};
-use bounds::decide::context::Context;
-use bounds::decide::demand::{Demand, Origin};
-use bounds::decide::excess::Excess;
-use bounds::decide::excess::Limit;
-use bounds::decide::groups;
-use bounds::decide::lookups::Lookups;
-use bounds::decide::verdict::Refusal;
-use bounds::decide::weigh::weigh;
-use bounds::olm::csv::ClusterServiceVersion;
-use bounds::olm::group::Targets;
-use bounds::rbac::compact::compact;
-use bounds::rbac::covers::Index;
-use bounds::rbac::role::Rules;
-use bounds::rbac::rule::{Atom, Rule};
-use bounds::rbac::scope::Scope;
-use bounds::read::name::is_plain;
+use bounds::decide::{
+    Bounds, Context, Demand, Excess, Limit, Lookups, Operator, Origin, Refusal, boundary, groups, weigh,
+};
+use bounds::olm::{ClusterServiceVersion, Targets};
+use bounds::rbac::{Atom, Index, Rule, Rules, Scope, compact};
+use bounds::read::is_plain;
 use bounds::settings::{Escalation, Settings};
 
 use crate::host::Host;

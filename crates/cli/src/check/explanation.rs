@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use bounds::olm::group::Targets;
-use bounds::rbac::rule::Rule;
-use bounds::rbac::scope::Scope;
+use bounds::olm::Targets;
+use bounds::rbac::{Rule, Scope};
 
 use super::explain::{Asked, Bound, Cover, Explained, Weight, together};
 use super::report::{Emitter, Summary, counted, one_line, printable};

@@ -8,8 +8,7 @@ use std::io::{self, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bounds::rbac::rule::Target;
-use bounds::rbac::scope::Scope;
+use bounds::rbac::{Scope, Target};
 use sha2::{Digest, Sha256};
 
 use super::explain::{Asked, Bound, Cover, Explained, Weight, atoms};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bounds::rbac::subject::Identity;
+use bounds::rbac::Identity;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

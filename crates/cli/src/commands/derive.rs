@@ -5,12 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use bounds::decide::lookups::Lookups;
-use bounds::decide::writes;
-use bounds::olm::extension::{ClusterExtension, SYNTHETIC_ACCOUNT};
-use bounds::olm::group::Targets;
-use bounds::rbac::grant::Grant;
-use bounds::rbac::scope::Scope;
+use bounds::decide::{Lookups, writes};
+use bounds::olm::{ClusterExtension, SYNTHETIC_ACCOUNT, Targets};
+use bounds::rbac::{Grant, Scope};
 use bounds::settings::{Phase, known_releases, shipped};
 use clap::Args;
 use operator_bounds::derive::bundle::{Bundle, Object};

@@ -1,11 +1,8 @@
 //! RBAC that a bundle brings in its manifests: who writes a role must hold what is in it, and who binds one must hold what
 //! it gives.
 
-use bounds::decide::demand;
-use bounds::decide::lookups::Lookups;
-use bounds::rbac::role::RoleKey;
-use bounds::rbac::rule::Rule;
-use bounds::rbac::scope::Scope;
+use bounds::decide::{Lookups, demand};
+use bounds::rbac::{RoleKey, Rule, Scope};
 
 use super::DeriveError;
 use super::bundle::{Bundle, Object};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bounds::decide::demand;
-use bounds::olm::csv::ClusterServiceVersion;
+use bounds::olm::ClusterServiceVersion;
 use serde_json::Value;
 
 use super::bundle::Object;

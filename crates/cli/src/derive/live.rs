@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use bounds::rbac::rule::Rule;
-use bounds::rbac::scope::Scope;
+use bounds::rbac::{Rule, Scope};
 use bounds::settings::Settings;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

@@ -1,9 +1,7 @@
 //! Roles and bindings as manifests: YAML with comments for people, JSON for programs, both ready to apply.
 
-use bounds::decide::boundary::SYNTHETIC_USER_PREFIX;
-use bounds::rbac::RBAC;
-use bounds::rbac::rule::Rule;
-use bounds::rbac::scope::Scope;
+use bounds::decide::SYNTHETIC_USER_PREFIX;
+use bounds::rbac::{RBAC, Rule, Scope};
 use serde_json::{Value, json};
 
 use super::Whom;

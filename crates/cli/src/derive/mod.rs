@@ -19,11 +19,8 @@ pub mod v0;
 pub mod v1;
 
 use bounds::cluster::{Cluster, LookupError};
-use bounds::decide::boundary::{SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX};
-use bounds::decide::holders::{Reach, holder};
-use bounds::decide::lookups::Lookups;
-use bounds::rbac::grant::Grant;
-use bounds::rbac::subject::Identity;
+use bounds::decide::{Lookups, Reach, SYNTHETIC_GROUP, SYNTHETIC_USER_PREFIX, holder};
+use bounds::rbac::{Grant, Identity};
 use serde_json::Value;
 
 use bundle::{Bundle, Object};

@@ -1,7 +1,6 @@
 //! One right that an install takes: where it must hold, what it is, and who asks for it.
 
-use bounds::rbac::rule::Rule;
-use bounds::rbac::scope::Scope;
+use bounds::rbac::{Rule, Scope};
 
 /// A right that is needed.
 #[derive(Debug, Clone)]

@@ -3,11 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bounds::rbac::compact::compact;
-use bounds::rbac::covers::Index;
-use bounds::rbac::grant::Grant;
-use bounds::rbac::rule::{Atom, Rule};
-use bounds::rbac::scope::Scope;
+use bounds::rbac::{Atom, Grant, Index, Rule, Scope, compact};
 
 use super::need::{Need, Needs, comments};
 

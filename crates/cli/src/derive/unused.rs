@@ -1,12 +1,8 @@
 //! What an identity holds and no operator of its scope needs.
 
 use bounds::cluster::{CLUSTER_SERVICE_VERSIONS, LookupError, Resource};
-use bounds::decide::holders::{Held, Reach, holder};
-use bounds::decide::lookups::Lookups;
-use bounds::rbac::compact::compact;
-use bounds::rbac::covers::Index;
-use bounds::rbac::rule::{Atom, Rule};
-use bounds::rbac::scope::Scope;
+use bounds::decide::{Held, Lookups, Reach, holder};
+use bounds::rbac::{Atom, Index, Rule, Scope, compact};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -2,11 +2,7 @@
 
 use std::path::PathBuf;
 
-use bounds::rbac::compact::compact;
-use bounds::rbac::covers::Index;
-use bounds::rbac::grant::Grant;
-use bounds::rbac::rule::Rule;
-use bounds::rbac::scope::Scope;
+use bounds::rbac::{Grant, Index, Rule, Scope, compact};
 
 use super::bundle::{Bundle, Object};
 use super::need::{Need, Needs, Origin};

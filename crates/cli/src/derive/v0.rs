@@ -4,14 +4,9 @@
 //! patched. The OLM operator writes the Deployments and what stands behind webhooks and API services. CRDs, `OperatorCondition`s
 //! and the lifting and copying of Roles are done with OLM's own rights. See docs/decisions/0012-derive.md for the evidence.
 
-use bounds::decide::demand;
-use bounds::decide::lookups::Lookups;
-use bounds::olm::csv::ClusterServiceVersion;
-use bounds::olm::group::Targets;
-use bounds::olm::kinds;
-use bounds::rbac::RBAC;
-use bounds::rbac::rule::Rule;
-use bounds::rbac::scope::Scope;
+use bounds::decide::{Lookups, demand};
+use bounds::olm::{ClusterServiceVersion, Targets, kinds};
+use bounds::rbac::{RBAC, Rule, Scope};
 use serde_json::Value;
 
 use super::bundle::{Bundle, Object};

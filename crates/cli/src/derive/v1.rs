@@ -2,13 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bounds::decide::lookups::Lookups;
-use bounds::olm::group::Targets;
-use bounds::olm::kinds;
-use bounds::rbac::RBAC;
-use bounds::rbac::covers::Index;
-use bounds::rbac::rule::Rule;
-use bounds::rbac::scope::Scope;
+use bounds::decide::Lookups;
+use bounds::olm::{Targets, kinds};
+use bounds::rbac::{Index, RBAC, Rule, Scope};
 use serde_json::{Value, json};
 
 use super::bundle::{Bundle, Object};

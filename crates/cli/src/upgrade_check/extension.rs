@@ -1,6 +1,6 @@
 //! A ClusterExtension as it is written: where its field is, or would be.
 
-use bounds::olm::extension::SYNTHETIC_ACCOUNT;
+use bounds::olm::SYNTHETIC_ACCOUNT;
 
 use crate::syntax::{Content, Node};
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use bounds::olm::definition::{self, Field};
+use bounds::olm::{Field, definition};
 use bounds::settings::{Phase, known_releases, shipped};
 
 use crate::documents::{self, FileError};

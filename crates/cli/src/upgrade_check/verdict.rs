@@ -1,6 +1,6 @@
 //! What another release makes of a ClusterExtension.
 
-use bounds::olm::extension::SYNTHETIC_ACCOUNT;
+use bounds::olm::SYNTHETIC_ACCOUNT;
 use bounds::settings::Phase;
 use serde::Serialize;
 

@@ -15,12 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::sync::Arc;
 
-use bounds::decide::lookups::Lookups;
-use bounds::olm::group::Targets;
-use bounds::rbac::covers::Index;
-use bounds::rbac::grant::Grant;
-use bounds::rbac::rule::{Rule, Target};
-use bounds::rbac::scope::Scope;
+use bounds::decide::Lookups;
+use bounds::olm::Targets;
+use bounds::rbac::{Grant, Index, Rule, Scope, Target};
 use olm::Install;
 use operator_bounds::derive::bundle::{Bundle, Object};
 use operator_bounds::derive::{self, Installer, roles, v0};

@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use bounds::olm::group::Targets;
+use bounds::olm::Targets;
 use operator_bounds::manifests::Manifests;
 use operator_bounds::policy::Policy;
 use serde_json::value::RawValue;

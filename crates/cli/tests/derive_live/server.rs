@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bounds::rbac::covers::Index;
-use bounds::rbac::rule::Rule;
-use bounds::rbac::scope::Scope;
+use bounds::rbac::{Index, Rule, Scope};
 use serde_json::Value;
 
 /// Where an object is, or a collection of them.

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use bounds::decide::no_wider::Upgrade;
-use bounds::olm::plan::InstallPlan;
-use bounds::read::json;
-use bounds::read::name::is_object_name;
+use bounds::decide::Upgrade;
+use bounds::olm::InstallPlan;
+use bounds::read::{is_object_name, json};
 use bounds::settings::Settings;
 use hyper::Request;
 use hyper::header::CONTENT_TYPE;

@@ -2,15 +2,11 @@
 
 use std::cell::RefCell;
 
-use bounds::decide::boundary::{self, Bounds};
-use bounds::decide::context::Context;
-use bounds::decide::lookups::Lookups;
-use bounds::decide::no_wider::{Bringing, Upgrade, no_wider};
-use bounds::decide::pieces::{Brought, brought};
-use bounds::decide::verdict::{Admitted, Refusal, Refused};
-use bounds::decide::{needs, plan};
-use bounds::olm::csv::ClusterServiceVersion;
-use bounds::olm::plan::{InstallPlan, Step};
+use bounds::decide::{
+    Admitted, Bounds, Bringing, Brought, Context, Lookups, Refusal, Refused, Upgrade, boundary, brought, needs,
+    no_wider, plan,
+};
+use bounds::olm::{ClusterServiceVersion, InstallPlan, Step};
 use bounds::read::json;
 use bounds::settings::Settings;
 use kube::Client;
