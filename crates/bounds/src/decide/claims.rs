@@ -166,7 +166,7 @@ pub(crate) fn claimants(lookups: &Lookups<'_>, definition: &str) -> Result<BTree
     let list = List { resource: CLUSTER_SERVICE_VERSIONS, namespace: None };
     let answer = lookups.list(list.resource, list.namespace)?;
     let mut found = BTreeSet::new();
-    each_item(&answer, &list, &mut |claim: Claim<'_>| {
+    each_item(&answer, &list, None, &mut |_, claim: Claim<'_>| {
         let metadata = &claim.metadata;
         let owns = claim.spec.definitions.owned.iter().any(|owned| owned.name == *definition);
         if owns && metadata.copied_from(&metadata.namespace).is_none() {

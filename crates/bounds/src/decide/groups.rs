@@ -104,14 +104,19 @@ pub(crate) fn groups(
 ) -> Result<Vec<Group>, LookupError> {
     let answer = lookups.list(OPERATOR_GROUPS, None)?;
     let mut found: Vec<Group> = Vec::new();
-    each_item(&answer, &List { resource: OPERATOR_GROUPS, namespace: None }, &mut |group: OperatorGroup<'_>| {
-        if wanted(&group) {
-            let group = Group::from(group);
-            let after =
-                found.partition_point(|other| (&other.namespace, &other.name) < (&group.namespace, &group.name));
-            found.insert(after, group);
-        }
-    })?;
+    each_item(
+        &answer,
+        &List { resource: OPERATOR_GROUPS, namespace: None },
+        None,
+        &mut |_, group: OperatorGroup<'_>| {
+            if wanted(&group) {
+                let group = Group::from(group);
+                let after =
+                    found.partition_point(|other| (&other.namespace, &other.name) < (&group.namespace, &group.name));
+                found.insert(after, group);
+            }
+        },
+    )?;
     Ok(found)
 }
 
@@ -168,7 +173,7 @@ object! {
 fn selected(lookups: &Lookups<'_>, selector: &Selector<'_>) -> Result<BTreeSet<String>, LookupError> {
     let answer = lookups.list(NAMESPACES, None)?;
     let mut found = BTreeSet::new();
-    each_item(&answer, &List { resource: NAMESPACES, namespace: None }, &mut |row: NamespaceRow<'_>| {
+    each_item(&answer, &List { resource: NAMESPACES, namespace: None }, None, &mut |_, row: NamespaceRow<'_>| {
         if selector.selects(&row.metadata.labels) {
             found.insert(row.metadata.name.to_string());
         }
@@ -180,7 +185,7 @@ fn selected(lookups: &Lookups<'_>, selector: &Selector<'_>) -> Result<BTreeSet<S
 pub(crate) fn label_of(lookups: &Lookups<'_>, namespace: &str, label: &str) -> Result<Option<String>, LookupError> {
     let answer = lookups.list(NAMESPACES, None)?;
     let mut found = None;
-    each_item(&answer, &List { resource: NAMESPACES, namespace: None }, &mut |row: NamespaceRow<'_>| {
+    each_item(&answer, &List { resource: NAMESPACES, namespace: None }, None, &mut |_, row: NamespaceRow<'_>| {
         if row.metadata.name == *namespace {
             found = row.metadata.labels.iter().find(|(key, _)| **key == *label).map(|(_, value)| value.to_string());
         }

@@ -116,10 +116,10 @@ fn objection_to_boundary(
     // of times, in a namespace of their own. Both lists are in the order of the bindings.
     let mut own = mine.held.iter().peekable();
     theirs.held.retain(|held| {
-        while own.peek().is_some_and(|own| own.row < held.row) {
+        while own.peek().is_some_and(|own| own.position() < held.position()) {
             own.next();
         }
-        own.peek().is_none_or(|own| own.row != held.row)
+        own.peek().is_none_or(|own| own.position() != held.position())
     });
     let mut demands = Vec::new();
     for held in &theirs.held {

@@ -12,6 +12,7 @@ use crate::rbac::grant::Grant;
 use crate::rbac::role::{RoleKey, RoleRef};
 use crate::rbac::scope::Scope;
 use crate::rbac::subject::{Accounts, Identity, Subject};
+use crate::read::items::Words;
 use crate::read::name::is_plain;
 use crate::read::object::object;
 use crate::read::order::ordered;
@@ -55,8 +56,8 @@ pub struct HeldRole {
     pub role: RoleKey,
     /// The metadata of the binding that grants it.
     pub binding: BindingMeta<'static>,
-    /// The position of that binding among all bindings examined.
-    pub(crate) row: usize,
+    /// The position of that binding in its list.
+    row: usize,
 }
 
 impl HeldRole {
@@ -67,6 +68,12 @@ impl HeldRole {
             Scope::Cluster => "ClusterRoleBinding",
             Scope::Namespace(_) => "RoleBinding",
         }
+    }
+
+    /// Identifies the binding, and puts bindings in the order in which they are examined.
+    #[must_use]
+    pub(crate) fn position(&self) -> (bool, usize) {
+        (self.scope != Scope::Cluster, self.row)
     }
 
     /// The binding's name, with its namespace.
@@ -133,10 +140,8 @@ pub(crate) fn find(lookups: &Lookups<'_>, holders: &mut [Holder], reach: Reach<'
     }
     let sought = Sought::new(unknown.iter().map(|holder| &holder.identity).collect());
     let mut found: Vec<Vec<Held>> = unknown.iter().map(|_| Vec::new()).collect();
-    let mut number = 0;
-    each_binding(lookups, reach, &mut |within, row| {
-        number += 1;
-        sought.select(row, number, within, &mut found)
+    each_binding(lookups, reach, Some(&Words::any_of(&sought.names)), &mut |within, position, row| {
+        sought.select(row, position, within, &mut found)
     })?;
     for (holder, held) in unknown.into_iter().zip(found) {
         if matches!(reach, Reach::Everywhere) {
@@ -155,16 +160,20 @@ pub fn holder(lookups: &Lookups<'_>, identity: Identity, reach: Reach<'_>) -> Re
     Ok(holder)
 }
 
-/// Passes on every binding within `reach`, together with which bindings of its list count.
+/// The callback for each binding: which bindings of its list count, its position in the list, and the binding itself.
+type EachBinding<'f> = dyn FnMut(Within<'_>, usize, &BindingRow<'_>) -> Result<(), LookupError> + 'f;
+
+/// Passes on every binding within `reach`; with `words`, only those in which one of them occurs.
 fn each_binding(
     lookups: &Lookups<'_>,
     reach: Reach<'_>,
-    binding: &mut dyn FnMut(Within<'_>, &BindingRow<'_>) -> Result<(), LookupError>,
+    words: Option<&Words<'_>>,
+    binding: &mut EachBinding<'_>,
 ) -> Result<(), LookupError> {
-    read(lookups, &List { resource: CLUSTER_ROLE_BINDINGS, namespace: None }, Within::Cluster, binding)?;
+    read(lookups, &List { resource: CLUSTER_ROLE_BINDINGS, namespace: None }, Within::Cluster, words, binding)?;
     match reach {
         Reach::Everywhere => {
-            read(lookups, &List { resource: ROLE_BINDINGS, namespace: None }, Within::AnyNamespace, binding)
+            read(lookups, &List { resource: ROLE_BINDINGS, namespace: None }, Within::AnyNamespace, words, binding)
         }
         Reach::Namespaces(namespaces) if namespaces.is_empty() => Ok(()),
         Reach::Namespaces(namespaces) => {
@@ -173,7 +182,7 @@ fn each_binding(
             let alone = namespaces.iter().next().filter(|_| namespaces.len() == 1);
             let whole = alone.is_none() || lookups.knows_list(ROLE_BINDINGS, None);
             let namespace = alone.map(String::as_str).filter(|_| !whole);
-            read(lookups, &List { resource: ROLE_BINDINGS, namespace }, Within::Namespaces(namespaces), binding)
+            read(lookups, &List { resource: ROLE_BINDINGS, namespace }, Within::Namespaces(namespaces), words, binding)
         }
     }
 }
@@ -193,12 +202,13 @@ fn read(
     lookups: &Lookups<'_>,
     list: &List<'_>,
     within: Within<'_>,
-    binding: &mut dyn FnMut(Within<'_>, &BindingRow<'_>) -> Result<(), LookupError>,
+    words: Option<&Words<'_>>,
+    binding: &mut EachBinding<'_>,
 ) -> Result<(), LookupError> {
     let answer = lookups.list(list.resource, list.namespace)?;
     let mut failed = None;
-    each_item(&answer, list, &mut |row: BindingRow<'_>| {
-        if let Err(error) = binding(within, &row) {
+    each_item(&answer, list, words, &mut |position, row: BindingRow<'_>| {
+        if let Err(error) = binding(within, position, &row) {
             failed = Some(error);
         }
     })?;
@@ -235,7 +245,7 @@ impl<'h> Sought<'h> {
     fn select(
         &self,
         row: &BindingRow<'_>,
-        number: usize,
+        position: usize,
         within: Within<'_>,
         found: &mut [Vec<Held>],
     ) -> Result<(), LookupError> {
@@ -245,11 +255,11 @@ impl<'h> Sought<'h> {
         }
         let Some((metadata, scope)) = row.place(within)? else { return Ok(()) };
         let Some(role) = row.role_ref.key(scope.namespace()) else { return Ok(()) };
-        let held = Rc::new(HeldRole { scope, role, binding: metadata.into_owned(), row: number });
+        let held = Rc::new(HeldRole { scope, role, binding: metadata.into_owned(), row: position });
         for subject in &row.subjects {
             for &one in self.meant_by(subject) {
                 // A binding may name the same holder more than once.
-                let is_new = found[one].last().is_none_or(|last| last.row != number);
+                let is_new = found[one].last().is_none_or(|last| last.position() != held.position());
                 if is_new && self.identities[one].named_by(subject, held.scope.namespace()) {
                     found[one].push(Rc::clone(&held));
                 }
@@ -374,7 +384,7 @@ pub(crate) fn bound(
     wanted: &dyn Fn(&RoleKey, Accounts<&str>) -> bool,
 ) -> Result<Vec<(RoleKey, Bound)>, LookupError> {
     let mut found = Vec::new();
-    each_binding(lookups, reach, &mut |within, row| {
+    each_binding(lookups, reach, None, &mut |within, _, row| {
         let Some((_, scope)) = row.place(within)? else { return Ok(()) };
         let Some(role) = row.role_ref.key(scope.namespace()) else { return Ok(()) };
         let accounts = row.subjects.iter().map(|subject| subject.accounts(scope.namespace()));
@@ -396,7 +406,7 @@ pub(crate) fn is_there(
 ) -> Result<bool, LookupError> {
     let namespaces = ordered([namespace.to_owned()]);
     let mut found = false;
-    each_binding(lookups, Reach::Namespaces(&namespaces), &mut |within, row| {
+    each_binding(lookups, Reach::Namespaces(&namespaces), Some(&Words::any_of(&[name])), &mut |within, _, row| {
         if let Some((metadata, Scope::Namespace(_))) = row.place(within)? {
             found |= metadata.name == *name && row.role_ref == *role_ref && row.subjects == subjects;
         }

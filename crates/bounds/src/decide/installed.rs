@@ -28,7 +28,7 @@ pub(crate) fn installed(lookups: &Lookups<'_>, namespace: &str) -> Result<Vec<In
     let list = List { resource: CLUSTER_SERVICE_VERSIONS, namespace: None };
     let mut found: Vec<Installed> = Vec::new();
     let mut failed = None;
-    each_item(&answer, &list, &mut |raw: &RawValue| {
+    each_item(&answer, &list, None, &mut |_, raw: &RawValue| {
         // Most entries belong to other namespaces or are copies: only their metadata is parsed.
         let metadata = match parse::<MetaOnly<'_>>(raw.get().as_bytes(), &list) {
             Ok(bare) => bare.metadata,

@@ -6,7 +6,6 @@ use std::fmt;
 use std::rc::Rc;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::cluster::{CLUSTER_ROLES, Cluster, Get, List, LookupError, Question, ROLES, Resource, SERVICE_ACCOUNTS};
@@ -16,6 +15,7 @@ use crate::olm::selector::Selector;
 use crate::rbac::role::{RoleKey, Rules};
 use crate::rbac::rule::Rule;
 use crate::rbac::subject::Identity;
+use crate::read::items::{self, Words};
 use crate::read::name::{is_no_name, is_object_name, is_plain};
 use crate::read::object::object;
 use crate::read::text::Text;
@@ -276,66 +276,26 @@ fn utf8<'a>(answer: &'a [u8], lookup: &dyn fmt::Display) -> Result<&'a str, Look
     std::str::from_utf8(answer).map_err(|error| unreadable(lookup, &error))
 }
 
-/// Passes the items of a list to `item`, one by one.
+/// Passes the items of a list to `item`, one by one, each with its position; with `words`, only those in which one of them
+/// occurs.
 pub(crate) fn each_item<'a, T: Deserialize<'a>>(
     answer: &'a [u8],
     lookup: &dyn fmt::Display,
-    item: &mut dyn FnMut(T),
+    words: Option<&Words<'_>>,
+    item: &mut dyn FnMut(usize, T),
 ) -> Result<(), LookupError> {
-    let mut deserializer = serde_json::Deserializer::from_str(utf8(answer, lookup)?);
-    deserializer.deserialize_map(ListVisitor(item)).map_err(|error| unreadable(lookup, &error))
+    let mut failed = None;
+    let read = items::each(utf8(answer, lookup)?, words, &mut |position, text| match serde_json::from_str(text) {
+        Ok(value) => item(position, value),
+        Err(error) => failed = Some(unreadable(lookup, &error)),
+    });
+    match failed {
+        Some(error) => Err(error),
+        // An answer without items is not a list: treating it as empty would admit what was never examined.
+        None => read.ok_or_else(|| unreadable(lookup, &"it is not a list")),
+    }
 }
 
 fn unreadable(lookup: &dyn fmt::Display, error: &dyn fmt::Display) -> LookupError {
     LookupError::new(lookup, format!("the answer cannot be read: {error}"))
-}
-
-/// Calls through `dyn`, so that there is one reader per kind of item instead of one per caller.
-struct ListVisitor<'f, T>(&'f mut dyn FnMut(T));
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<'_, T> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of objects")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut found = false;
-        while let Some(key) = map.next_key::<&str>()? {
-            if key == "items" {
-                map.next_value_seed(Items(&mut *self.0))?;
-                found = true;
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        // An answer without items is not a list: treating it as empty would admit what was never examined.
-        if found { Ok(()) } else { Err(serde::de::Error::missing_field("items")) }
-    }
-}
-
-struct Items<'f, T>(&'f mut dyn FnMut(T));
-
-impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Items<'_, T> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<'_, T> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the items of a list")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while let Some(item) = seq.next_element()? {
-            (self.0)(item);
-        }
-        Ok(())
-    }
 }

@@ -139,8 +139,9 @@ fn members<'w>(cx: &Review<'_>, whole: &Whole<'w>, manifests: &'w [Manifest<'w>]
     for (manifest, text) in texts() {
         let group = group(manifest);
         let by_definition = || {
-            let found = defined.iter().find(|defined| defined.group == *group && defined.kind == manifest.kind)?;
-            Some(Resource { plural: found.plural.to_string().into(), is_namespaced: found.is_namespaced })
+            let found =
+                defined.iter().find(|defined| defined.group == *group && defined.names.kind == manifest.kind)?;
+            Some(Resource { plural: found.names.plural.to_string().into(), is_namespaced: found.is_namespaced() })
         };
         let Some(resource) = kinds::resource(group, &manifest.kind).or_else(by_definition) else {
             unknown.insert(format!("{} {}", manifest.kind, manifest.metadata.display_name()));
@@ -189,7 +190,7 @@ fn rbac<'r>(
     let mut demands = Vec::new();
     let mut dangling = Vec::new();
     let own = |key: &RoleKey| {
-        let found = members.iter().find(|member| member.role_key().as_ref() == Some(key));
+        let found = members.iter().find(|member| member.is_role(key));
         found.map(|member| &member.manifest.rules[..])
     };
     for member in members.iter().filter(|member| member.group == RBAC) {
@@ -205,11 +206,11 @@ fn rbac<'r>(
             demands.extend(demand::of_role(&member.scope, &manifest.rules, is_aggregated, &escalate, everything));
             continue;
         }
+        // The rules of a role among the objects are already requested; there is nothing to explain.
+        let is_own = |key: &RoleKey| key.namespace.as_deref() == member.scope.namespace() && own(key).is_some();
+        let bound = manifest.role_ref.key(member.scope.namespace());
         match of_binding(cx, kind, manifest, member.scope.clone(), &own)? {
-            // The rules of a role among the objects are already requested; there is nothing to explain.
-            Some(demand) if members.iter().any(|role| role.is_bound_by(member)) => {
-                demands.push(Demand { why: None, ..demand });
-            }
+            Some(demand) if bound.as_ref().is_some_and(is_own) => demands.push(Demand { why: None, ..demand }),
             Some(demand) => demands.push(demand),
             // It may be in another part; if it is not, the binding itself is refused.
             None if !whole.is_complete => {}
@@ -224,17 +225,21 @@ fn rbac<'r>(
 }
 
 impl Member<'_> {
-    /// The key of this role, if it is one.
-    fn role_key(&self) -> Option<RoleKey> {
-        let is_role = self.group == RBAC && matches!(self.manifest.kind.as_str(), "Role" | "ClusterRole");
-        let namespace = self.scope.namespace().map(str::to_owned);
-        is_role.then(|| RoleKey { namespace, name: self.manifest.metadata.name.to_string() })
+    fn is_any_role(&self) -> bool {
+        self.group == RBAC && matches!(self.manifest.kind.as_str(), "Role" | "ClusterRole")
     }
 
-    /// Whether it is a role that a binding grants in the role's own scope.
-    fn is_bound_by(&self, binding: &Member<'_>) -> bool {
-        let bound = binding.manifest.role_ref.key(binding.scope.namespace());
-        self.scope == binding.scope && bound.is_some() && self.role_key() == bound
+    /// Whether this is the role that the key names.
+    fn is_role(&self, key: &RoleKey) -> bool {
+        self.manifest.metadata.name == *key.name
+            && self.scope.namespace() == key.namespace.as_deref()
+            && self.is_any_role()
+    }
+
+    /// The key of this role, if it is one.
+    fn role_key(&self) -> Option<RoleKey> {
+        let namespace = self.scope.namespace().map(str::to_owned);
+        self.is_any_role().then(|| RoleKey { namespace, name: self.manifest.metadata.name.to_string() })
     }
 
     /// The right to use this verb on the object, by its name if the object must already exist for that.

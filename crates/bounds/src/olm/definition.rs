@@ -3,6 +3,7 @@
 use serde_json::value::RawValue;
 
 use crate::read::json::{at, list_at, text_at};
+use crate::read::object::object;
 use crate::read::text::Text;
 
 /// The name of the definition of ClusterExtensions.
@@ -46,25 +47,40 @@ fn field_of(schema: &str) -> Option<Field> {
     Some(Field::Optional { is_ignored: description.contains("ignored") || description.contains("deprecated") })
 }
 
-/// The resource that a CustomResourceDefinition defines.
-#[derive(Debug)]
-pub(crate) struct Defined<'a> {
-    pub(crate) group: Text<'a>,
-    pub(crate) kind: Text<'a>,
-    pub(crate) plural: Text<'a>,
-    pub(crate) is_namespaced: bool,
+object! {
+    #[derive(Debug, Default)]
+    struct Definition<'a> {
+        spec: Defined<'a> = "spec",
+    }
+}
+
+object! {
+    /// The resource that a CustomResourceDefinition defines.
+    #[derive(Debug, Default)]
+    pub(crate) struct Defined<'a> {
+        pub(crate) group: Text<'a> = "group",
+        pub(crate) names: Names<'a> = "names",
+        scope: Text<'a> = "scope",
+    }
+}
+
+object! {
+    #[derive(Debug, Default)]
+    pub(crate) struct Names<'a> {
+        pub(crate) kind: Text<'a> = "kind",
+        pub(crate) plural: Text<'a> = "plural",
+    }
 }
 
 impl<'a> Defined<'a> {
-    /// Reads the resource from a CustomResourceDefinition in JSON.
+    /// Reads the resource from a CustomResourceDefinition in JSON; one that cannot be read defines nothing.
     pub(crate) fn read(definition: &'a str) -> Self {
-        let text = |way: &[&str]| text_at(definition, way);
-        Defined {
-            group: text(&["spec", "group"]),
-            kind: text(&["spec", "names", "kind"]),
-            plural: text(&["spec", "names", "plural"]),
-            is_namespaced: text(&["spec", "scope"]) == "Namespaced",
-        }
+        serde_json::from_str::<Definition<'a>>(definition).unwrap_or_default().spec
+    }
+
+    /// Whether its objects are namespaced.
+    pub(crate) fn is_namespaced(&self) -> bool {
+        self.scope == "Namespaced"
     }
 }
 
@@ -111,7 +127,7 @@ mod tests {
         let text =
             r#"{"spec":{"group":"example.com","names":{"kind":"Hello","plural":"hellos"},"scope":"Namespaced"}}"#;
         let defined = Defined::read(text);
-        assert_eq!((&*defined.group, &*defined.kind, &*defined.plural), ("example.com", "Hello", "hellos"));
-        assert!(defined.is_namespaced && !Defined::read("{}").is_namespaced);
+        assert_eq!((&*defined.group, &*defined.names.kind, &*defined.names.plural), ("example.com", "Hello", "hellos"));
+        assert!(defined.is_namespaced() && !Defined::read("{}").is_namespaced());
     }
 }

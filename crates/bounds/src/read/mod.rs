@@ -3,6 +3,7 @@
 pub(crate) mod glob;
 pub(crate) mod go;
 pub(crate) mod gzip;
+pub(crate) mod items;
 pub mod json;
 pub(crate) mod name;
 pub(crate) mod object;
