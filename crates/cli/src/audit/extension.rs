@@ -3,19 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bounds::cluster::CLUSTER_EXTENSIONS;
-use bounds::decide::{Lookups, Reach, holder};
+use bounds::decide::Lookups;
 use bounds::rbac::{Identity, RoleKey, Rule, Scope};
 use serde_json::Value;
 
 use crate::check::objects::Name;
 use crate::derive::live;
 
-use super::admin::{self, Admins};
+use super::admin;
 use super::installed::{self, Installed, Record};
 use super::judge::{Answer, Judge, Written};
+use super::parallel::in_parallel;
 use super::seen::{SECRETS, Unread};
 use super::settings::Chosen;
-use super::{Audited, Bound, Holding, Missing, Origin, Verdict, admins_among, text};
+use super::{Audited, Bound, Holding, Missing, Origin, Verdict, View, text};
 
 const KIND: &str = "ClusterExtension";
 
@@ -31,16 +32,15 @@ pub(super) struct Extension {
 }
 
 /// Every extension that was read.
-pub(super) fn all(judge: &Judge<'_>, settings: &Chosen, admins: &Admins, unread: &[Unread]) -> Vec<Extension> {
+pub(super) fn all(view: &View<'_>, settings: &Chosen, unread: &[Unread]) -> Vec<Extension> {
     let may_read_releases = !unread.iter().any(|unread| unread.kind == SECRETS.kind);
-    let extensions = judge.manifests().list(CLUSTER_EXTENSIONS.api_version, KIND, None);
-    extensions.map(|object| Look { judge, settings, admins, object, may_read_releases }.extension()).collect()
+    let extensions: Vec<&Value> = view.judge.manifests().list(CLUSTER_EXTENSIONS.api_version, KIND, None).collect();
+    in_parallel(&extensions, |object| Look { view, settings, object, may_read_releases }.extension())
 }
 
 struct Look<'l> {
-    judge: &'l Judge<'l>,
+    view: &'l View<'l>,
     settings: &'l Chosen,
-    admins: &'l Admins,
     object: &'l Value,
     may_read_releases: bool,
 }
@@ -50,12 +50,12 @@ impl Look<'_> {
         let name = text(self.object, "/metadata/name");
         let mut audited = Audited::new(Name { kind: KIND.to_owned(), namespace: String::new(), name: name.to_owned() });
         let namespace = text(self.object, "/spec/namespace").to_owned();
-        let installed = installed::of(self.judge.manifests(), name, self.may_read_releases);
+        let installed = installed::of(self.view.judge.manifests(), name, self.may_read_releases);
         if let Some(installed) = &installed {
             self.look_inside(installed, &namespace, &mut audited);
         }
         let written = Written { object: self.object, old: None, resource: "clusterextensions", user: None };
-        let answer = self.judge.judge(&written, self.settings);
+        let answer = self.view.judge.judge(&written, self.settings);
         let is_account_used = answer.facts.get("phase").is_some_and(|phase| phase == "required" || phase == "optional");
         (audited.verdict, audited.why) = self.verdict(&answer, installed.as_ref(), is_account_used, &mut audited);
         Extension { audited, namespace, installed, is_account_used }
@@ -63,41 +63,37 @@ impl Look<'_> {
 
     /// What it holds, and what of that is cluster-admin.
     fn look_inside(&self, installed: &Installed, namespace: &str, audited: &mut Audited) {
-        let host = self.judge.host();
+        let host = self.view.judge.host();
         let lookups = Lookups::new(&host);
         let rbac = Rbac::of(&installed.objects, namespace);
         audited.holds = rbac.holds(&lookups);
         let mut accounts = run_as(&installed.objects, namespace);
-        audited.holds.extend(Self::borrowed(&lookups, &accounts, &rbac));
+        audited.holds.extend(self.borrowed(&accounts, &rbac));
         audited.holds.retain(|holding| !holding.rules.is_empty());
         let bound = audited.holds.iter().filter_map(|holding| holding.account.as_deref()?.split_once('/'));
         accounts.extend(bound.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())));
-        audited.admin = admins_among(&accounts, &audited.holds, &lookups, self.admins);
+        audited.admin = self.view.admins_among(&accounts, &audited.holds);
+        audited.is_admin_known = self.view.grants.is_complete();
         if let Some(why) = &installed.partial {
             audited.notes.push(format!("{why}: what it holds is taken from the RBAC that carries its labels"));
         }
     }
 
     /// What the accounts of its pods hold by bindings that are not its own.
-    fn borrowed(lookups: &Lookups<'_>, accounts: &BTreeSet<(String, String)>, own: &Rbac<'_>) -> Vec<Holding> {
+    fn borrowed(&self, accounts: &BTreeSet<(String, String)>, own: &Rbac<'_>) -> Vec<Holding> {
         let mut found = Vec::new();
         for (namespace, name) in accounts {
-            let identity = Identity::service_account(namespace, name).itself();
-            let Ok(holder) = holder(lookups, identity, Reach::Everywhere) else { continue };
-            for held in holder.held.iter().filter(|held| !own.has(held.binding_kind(), &held.scope, &held.binding.name))
-            {
-                let Ok(Some(rules)) = lookups.role(&held.role) else { continue };
+            let held = self.view.grants.of(&Identity::service_account(namespace, name).itself());
+            for held in held.into_iter().filter(|held| !own.has(&held.kind, &held.scope, &held.binding)) {
                 found.push(Holding {
                     origin: Origin::Borrowed,
                     account: Some(format!("{namespace}/{name}")),
                     scopes: vec![held.scope.clone()],
-                    rules: rules.to_vec(),
                     why: format!(
-                        "ServiceAccount {namespace}/{name}, which its pods run as, already holds {} through {} {}",
-                        held.role,
-                        held.binding_kind(),
-                        held.place()
+                        "ServiceAccount {namespace}/{name}, which its pods run as, already holds {}",
+                        held.describe()
                     ),
+                    rules: held.rules,
                 });
             }
         }
@@ -141,8 +137,6 @@ impl Look<'_> {
     }
 
     fn bound(&self, user: &str) -> Bound {
-        let host = self.judge.host();
-        let lookups = Lookups::new(&host);
         let account = Identity::user_in(user, Vec::new());
         let (label, identity) = match account.as_service_account() {
             Some((namespace, name)) => {
@@ -151,7 +145,7 @@ impl Look<'_> {
             None => (format!("User {user}"), synthetic(user)),
         };
         let by = format!("ClusterExtension {}", text(self.object, "/metadata/name"));
-        Bound::new(label, by, &identity, &lookups, self.admins)
+        self.view.bound(label, by, &identity)
     }
 
     /// Has the policy judge the records as if they came now.
@@ -167,7 +161,7 @@ impl Look<'_> {
             self.settings
         };
         let name = text(self.object, "/metadata/name");
-        let answers: Vec<Answer> = records.iter().map(|record| judge(self.judge, record, settings)).collect();
+        let answers: Vec<Answer> = records.iter().map(|record| judge(self.view.judge, record, settings)).collect();
         let mut verdict = (Verdict::Bounded, String::new());
         for answer in answers.iter().filter(|answer| !answer.accepted) {
             verdict = match answer.reason.as_str() {

@@ -1,91 +1,120 @@
-//! The commands that let somebody read what could not be read.
+//! Who holds what, by every binding that was read: asked for hundreds of accounts, and so found by name and not by search.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
 
-use bounds::decide::message::shell;
-use bounds::rbac::Identity;
+use bounds::cluster::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES};
+use bounds::rbac::{Identity, RoleKey, Rule, Scope, Subject};
+use serde::Deserialize as _;
+use serde_json::Value;
 
+use crate::manifests::Manifests;
+
+use super::admin::{self, Admin, Admins, Right};
 use super::seen::Unread;
+use super::text;
 
-/// What the role and the binding are called that the commands make.
-const NAME: &str = "operator-bounds-audit";
+/// Every binding, by the names of its subjects.
+#[derive(Debug)]
+pub(super) struct Grants<'m> {
+    manifests: &'m Manifests,
+    bindings: Vec<&'m Value>,
+    /// Positions in the list of bindings.
+    by_name: HashMap<String, Vec<usize>>,
+    is_complete: bool,
+}
 
-/// Commands that grant what is missing, to be run by somebody who may: one role and one binding for the cluster, and for each
-/// namespace. They add to what is there, so that they can be run again.
-#[must_use]
-pub fn commands(unread: &[Unread], user: Option<&str>) -> Vec<String> {
-    let mut places: BTreeMap<Option<&str>, Vec<String>> = BTreeMap::new();
-    for unread in unread.iter().filter(|unread| unread.is_forbidden) {
-        let resources = places.entry(unread.namespace.as_deref()).or_default();
-        if !resources.contains(&unread.qualified()) {
-            resources.push(unread.qualified());
-        }
+/// A role that somebody is bound to.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) scope: Scope,
+    pub(super) role: RoleKey,
+    /// `RoleBinding`, or `ClusterRoleBinding`.
+    pub(super) kind: String,
+    /// The binding's name.
+    pub(super) binding: String,
+    pub(super) rules: Vec<Rule<'static>>,
+}
+
+impl Held {
+    /// `ClusterRole x by RoleBinding team-a/x`.
+    pub(super) fn describe(&self) -> String {
+        let place = self.scope.namespace().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        format!("{} by {} {place}{}", self.role, self.kind, self.binding)
     }
-    let subject = subject(user);
-    let mut commands = Vec::new();
-    for (namespace, resources) in places {
-        let (kind, within) = match namespace {
-            None => ("clusterrole", String::new()),
-            Some(namespace) => ("role", format!(" --namespace={}", shell(namespace))),
+}
+
+impl<'m> Grants<'m> {
+    pub(super) fn new(manifests: &'m Manifests, unread: &[Unread]) -> Self {
+        let kinds = [CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS].into_iter();
+        let bindings: Vec<&Value> = kinds.flat_map(|kind| manifests.list(kind.api_version, kind.kind, None)).collect();
+        let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+        for (position, binding) in bindings.iter().enumerate() {
+            let names: BTreeSet<&str> = subjects(binding).map(|subject| text(subject, "/name")).collect();
+            for name in names {
+                by_name.entry(name.to_owned()).or_default().push(position);
+            }
+        }
+        let counts = [CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, CLUSTER_ROLES, ROLES].map(|resource| resource.kind);
+        let is_complete = !unread.iter().any(|unread| counts.contains(&unread.kind));
+        Grants { manifests, bindings, by_name, is_complete }
+    }
+
+    /// Whether all bindings and roles were read.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// The roles that bindings give an identity, by its name and by its groups. A role that does not exist gives nothing.
+    pub(super) fn of(&self, identity: &Identity) -> Vec<Held> {
+        let account = identity.as_service_account().map(|(_, name)| name);
+        let names = [Some(identity.user()), account].into_iter().flatten();
+        let names = names.chain(identity.groups().iter().map(String::as_str));
+        let may_name: BTreeSet<usize> = names.filter_map(|name| self.by_name.get(name)).flatten().copied().collect();
+        let bindings = may_name.into_iter().map(|position| self.bindings[position]);
+        bindings.filter(|binding| is_named(identity, binding)).filter_map(|binding| self.held(binding)).collect()
+    }
+
+    fn held(&self, binding: &Value) -> Option<Held> {
+        let kind = text(binding, "/kind").to_owned();
+        let scope = Scope::of((kind == ROLE_BINDINGS.kind).then(|| text(binding, "/metadata/namespace")));
+        let is_role = text(binding, "/roleRef/kind") == "Role";
+        let namespace = scope.namespace().filter(|_| is_role).map(str::to_owned);
+        let role = RoleKey { namespace, name: text(binding, "/roleRef/name").to_owned() };
+        let resource = if is_role { ROLES } else { CLUSTER_ROLES };
+        let found = self.manifests.get(resource.api_version, resource.kind, role.namespace.as_deref(), &role.name)?;
+        let binding = text(binding, "/metadata/name").to_owned();
+        Some(Held { scope, role, kind, binding, rules: admin::rules(found) })
+    }
+
+    /// In which ways an identity is cluster-admin in effect: by what is declared for it besides, and by what it holds.
+    pub(super) fn admin(&self, who: &str, identity: &Identity, declared: Vec<Right>, admins: &Admins) -> Vec<Admin> {
+        let held = self.of(identity);
+        let wide = held.iter().filter(|held| held.scope == Scope::Cluster && held.role.namespace.is_none());
+        let roles = wide.map(|held| held.role.name.clone()).collect();
+        let rights: Vec<Right> = declared.into_iter().chain(rights(&held)).collect();
+        admin::ways(who, &rights, &roles, admins)
+    }
+}
+
+/// Each rule of each role.
+pub(super) fn rights(held: &[Held]) -> impl Iterator<Item = Right> {
+    held.iter().flat_map(|held| {
+        let right = |rule: &Rule<'static>| Right {
+            scope: held.scope.clone(),
+            rule: rule.clone(),
+            from: held.describe(),
+            is_asked: false,
         };
-        let add = "--dry-run=client -o yaml | kubectl auth reconcile -f -";
-        commands
-            .push(format!("kubectl create {kind} {NAME}{within} --verb=list --resource={} {add}", resources.join(",")));
-        commands.push(format!("kubectl create {kind}binding {NAME}{within} --{kind}={NAME} {subject} {add}"));
-    }
-    commands
+        held.rules.iter().map(right)
+    })
 }
 
-fn subject(user: Option<&str>) -> String {
-    let Some(user) = user else { return "--user=NAME".to_owned() };
-    match Identity::user_in(user, Vec::new()).as_service_account() {
-        Some((namespace, name)) => format!("--serviceaccount={}", shell(&format!("{namespace}:{name}"))),
-        None => format!("--user={}", shell(user)),
-    }
+fn subjects(binding: &Value) -> impl Iterator<Item = &Value> {
+    binding["subjects"].as_array().into_iter().flatten()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn unread(group: &'static str, resource: &str, namespace: Option<&str>) -> Unread {
-        Unread {
-            kind: "X",
-            group,
-            resource: resource.to_owned(),
-            namespace: namespace.map(str::to_owned),
-            reason: String::new(),
-            meaning: "",
-            is_forbidden: true,
-        }
-    }
-
-    #[test]
-    fn one_role_for_the_cluster_and_one_for_each_namespace() {
-        let all = [
-            unread("", "secrets", Some("olmv1-system")),
-            unread("", "namespaces", None),
-            unread("rbac.authorization.k8s.io", "roles", None),
-            Unread { is_forbidden: false, ..unread("", "pods", None) },
-        ];
-        let user = Some("system:serviceaccount:auditors:auditor");
-        let add = "--dry-run=client -o yaml | kubectl auth reconcile -f -";
-        assert_eq!(
-            commands(&all, user),
-            [
-                format!(
-                    "kubectl create clusterrole {NAME} --verb=list --resource=namespaces,roles.rbac.authorization.k8s.io {add}"
-                ),
-                format!(
-                    "kubectl create clusterrolebinding {NAME} --clusterrole={NAME} --serviceaccount=auditors:auditor {add}"
-                ),
-                format!("kubectl create role {NAME} --namespace=olmv1-system --verb=list --resource=secrets {add}"),
-                format!(
-                    "kubectl create rolebinding {NAME} --namespace=olmv1-system --role={NAME} --serviceaccount=auditors:auditor {add}"
-                ),
-            ]
-        );
-        assert!(commands(&all[1..2], Some("jane doe"))[1].contains("--user='jane doe'"));
-        assert_eq!(commands(&[], None), [""; 0]);
-    }
+fn is_named(identity: &Identity, binding: &Value) -> bool {
+    let namespace = binding["metadata"]["namespace"].as_str();
+    let mut subjects = subjects(binding).filter_map(|subject| Subject::deserialize(subject).ok());
+    subjects.any(|subject| identity.named_by(&subject, namespace))
 }

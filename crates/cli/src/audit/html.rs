@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use bounds::rbac::{Index, Rule, Scope};
 
-use crate::check::html::{as_admin, ways};
+use crate::check::html::{as_admins, ways};
 use crate::page::matrix::{Mark, Matrix};
 use crate::page::{Card, Page, Section, paste, text};
 
 use super::admin::Right;
 use super::table::{describe, policy_note};
-use super::{Audited, Bound, Origin, Outcome, Report, Verdict, grants};
+use super::{Audited, Bound, Origin, Outcome, Report, Verdict, commands};
 
 /// Writes the page.
 pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
@@ -33,7 +33,7 @@ fn problems(report: &Report) -> Vec<String> {
         let place = unread.namespace.as_ref().map(|namespace| format!(" in namespace {namespace}"));
         format!("{}{}: {}. {}", unread.kind, place.unwrap_or_default(), unread.meaning, unread.reason)
     });
-    unread.chain(grants::commands(&report.unread, report.user.as_deref())).collect()
+    unread.chain(commands::grant(&report.unread, report.user.as_deref())).collect()
 }
 
 fn card(number: usize, audited: &Audited, report: &Report) -> Card {
@@ -55,7 +55,7 @@ fn card(number: usize, audited: &Audited, report: &Report) -> Card {
         place: if is_extension { name.kind.clone() } else { name.namespace.clone() },
         boundary,
         missing: audited.missing_rules(),
-        admin: (audited.verdict != Verdict::Unknown || audited.is_admin()).then(|| {
+        admin: (audited.is_admin_known || audited.is_admin()).then(|| {
             let itself = audited.admin.iter();
             ways(itself.chain(audited.bounds.iter().flat_map(|bound| &bound.admin)))
         }),
@@ -98,9 +98,7 @@ fn body(audited: &Audited) -> String {
     for note in &audited.notes {
         paragraph(&format!("Note: {note}"));
     }
-    for admin in &audited.admin {
-        out.push_str(&as_admin(admin));
-    }
+    out.push_str(&as_admins(&audited.admin));
     // What OLM writes for an extension is in no matrix.
     if audited.name.namespace.is_empty() && !audited.missing.is_empty() {
         out.push_str(&missing(audited));
@@ -128,17 +126,17 @@ fn matrix(audited: &Audited) -> Matrix {
                 audited.verdict == Verdict::Bounded
                     || bounds.iter().all(|bound| bound.covers(std::slice::from_ref(atom)))
             };
-            let mark = |atom: &Rule<'_>| match audited.verdict {
-                _ if bounds.is_empty() => Mark::Held,
-                _ if is_covered(atom) => Mark::Covered,
-                _ => Mark::Missing,
+            let fate = |atom: &Rule<'_>| match audited.verdict {
+                _ if bounds.is_empty() => (Mark::Held, None),
+                _ if is_covered(atom) => (Mark::Covered, None),
+                _ => (Mark::Missing, None),
             };
             let notes = match holding.origin {
                 Origin::Borrowed => format!("borrowed: {}", holding.why),
                 _ => holding.why.clone(),
             };
             for rule in &holding.rules {
-                matrix.add(scope, rule, holding.origin != Origin::Declared, &notes, &mark);
+                matrix.add(scope, rule, holding.origin != Origin::Declared, &notes, &fate);
             }
         }
     }
@@ -178,7 +176,7 @@ fn proposals(report: &Report) -> Option<Section> {
 
 fn surplus(report: &Report) -> Option<Section> {
     let each = report.surplus.iter().map(|surplus| {
-        let admins: String = surplus.admin.iter().map(as_admin).collect();
+        let admins = as_admins(&surplus.admin);
         let unused: String = surplus
             .unused
             .iter()

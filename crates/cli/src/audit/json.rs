@@ -9,7 +9,7 @@ use bounds::rbac::{Rule, Scope};
 use super::admin::Admin;
 use super::propose::{self, Change};
 use super::settings::Source;
-use super::{Audited, Outcome, Report, Verdict, grants};
+use super::{Audited, Outcome, Report, Verdict, commands};
 
 /// Writes one JSON object.
 pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
@@ -38,7 +38,7 @@ fn value(report: &Report) -> Value {
             "kind": unread.kind, "apiGroup": unread.group, "resource": unread.resource, "verb": "list",
             "namespace": unread.namespace, "reason": unread.reason, "meaning": unread.meaning,
         })).collect::<Vec<_>>(),
-        "grant": grants::commands(&report.unread, report.user.as_deref()),
+        "grant": commands::grant(&report.unread, report.user.as_deref()),
         "policy": policy(report),
         "notes": report.notes,
         "summary": summary(report),
@@ -94,7 +94,8 @@ fn operator(audited: &Audited) -> Value {
         "boundaries": bounds.collect::<Vec<_>>(),
         "holds": holds.collect::<Vec<_>>(),
         "missing": missing.collect::<Vec<_>>(),
-        "clusterAdmin": audited.admin.iter().map(admin).collect::<Vec<_>>(),
+        "clusterAdmin": (audited.is_admin_known || !audited.admin.is_empty())
+            .then(|| audited.admin.iter().map(admin).collect::<Vec<_>>()),
         "proposal": audited.proposal.as_ref().map(proposal),
         "notes": audited.notes,
     })

@@ -6,16 +6,18 @@
 //! page, or [`files`].
 
 pub mod admin;
+pub mod commands;
 mod copies;
 mod extension;
 pub mod files;
-pub mod grants;
+mod grants;
 pub mod html;
 mod installed;
 pub mod json;
 mod judge;
 mod needs;
 mod operator;
+mod parallel;
 mod propose;
 pub mod seen;
 pub mod settings;
@@ -24,7 +26,6 @@ pub mod table;
 
 use std::collections::BTreeSet;
 
-use bounds::decide::{Lookups, Reach, holder};
 use bounds::rbac::{Identity, Rule, Scope};
 use serde_json::Value;
 
@@ -32,6 +33,7 @@ use crate::check::objects::Name;
 use crate::policy::Policy;
 
 use admin::{Admin, Admins, Right};
+use grants::Grants;
 use judge::Judge;
 pub use propose::{Change, Outcome, Proposal};
 use seen::{Seen, Unread};
@@ -91,6 +93,8 @@ pub struct Audited {
     pub missing: Vec<Missing>,
     /// In which ways it is cluster-admin in effect.
     pub admin: Vec<Admin>,
+    /// Whether everything was read that this takes.
+    pub is_admin_known: bool,
     /// What would bound it, or why nothing can; none where something does.
     pub proposal: Option<Outcome>,
     /// What else has to be known.
@@ -107,6 +111,7 @@ impl Audited {
             holds: Vec::new(),
             missing: Vec::new(),
             admin: Vec::new(),
+            is_admin_known: true,
             proposal: None,
             notes: Vec::new(),
         }
@@ -153,14 +158,6 @@ pub struct Bound {
     pub rights: Vec<Right>,
     /// Whether it is cluster-admin itself, and so bounds nothing.
     pub admin: Vec<Admin>,
-}
-
-impl Bound {
-    fn new(label: String, by: String, identity: &Identity, lookups: &Lookups<'_>, admins: &Admins) -> Self {
-        let (rights, roles) = held(lookups, identity);
-        let admin = admin::ways(&label, &rights, &roles, admins);
-        Bound { label, by, user: identity.user().to_owned(), rights, admin }
-    }
 }
 
 /// Where a right comes from.
@@ -273,11 +270,16 @@ pub fn run(policy: &Policy, seen: Seen, rules: Rules, namespace: Option<&str>) -
     let Seen { manifests, unread, mut notes, user } = seen;
     let admins = Admins::of(&manifests);
     let judge = Judge::new(policy, manifests, &unread);
-    let mut operators = operator::all(&judge, &rules.v0, &admins);
-    let mut extensions = extension::all(&judge, &rules.v1, &admins, &unread);
-    operators.retain(|operator| namespace.is_none_or(|namespace| operator.audited.name.namespace == namespace));
-    extensions.retain(|extension| namespace.is_none_or(|namespace| extension.namespace == namespace));
-    let surplus = surplus::of(&judge, &operators, &extensions);
+    let (mut operators, mut extensions, surplus) = {
+        let grants = Grants::new(judge.manifests(), &unread);
+        let view = View { judge: &judge, grants: &grants, admins: &admins };
+        let mut operators = operator::all(&view, &rules.v0);
+        let mut extensions = extension::all(&view, &rules.v1, &unread);
+        operators.retain(|operator| namespace.is_none_or(|namespace| operator.audited.name.namespace == namespace));
+        extensions.retain(|extension| namespace.is_none_or(|namespace| extension.namespace == namespace));
+        let surplus = surplus::of(&judge, &operators, &extensions, &mut notes);
+        (operators, extensions, surplus)
+    };
     let proposals = propose::all(judge, &unread, &mut operators, &mut extensions, &rules, &admins);
     let operators = operators.into_iter().map(|operator| operator.audited);
     let mut audited: Vec<Audited> =
@@ -292,42 +294,33 @@ fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Every right that bindings give an identity, by its name and by its groups, and the ClusterRoles that it holds in the whole
-/// cluster. What cannot be looked up is left out here; the verdict says so.
-fn held(lookups: &Lookups<'_>, identity: &Identity) -> (Vec<Right>, BTreeSet<String>) {
-    let Ok(holder) = holder(lookups, identity.clone(), Reach::Everywhere) else { return Default::default() };
-    let mut rights = Vec::new();
-    for held in &holder.held {
-        let Ok(Some(rules)) = lookups.role(&held.role) else { continue };
-        let from = format!("{} by {} {}", held.role, held.binding_kind(), held.place());
-        let right = |rule: &Rule<'static>| Right {
-            scope: held.scope.clone(),
-            rule: rule.clone(),
-            from: from.clone(),
-            is_asked: false,
-        };
-        rights.extend(rules.iter().map(right));
-    }
-    let wide = holder.held.iter().filter(|held| held.scope == Scope::Cluster);
-    (rights, wide.map(|held| held.role.name.clone()).collect())
+/// What an audit looks at things with.
+struct View<'v> {
+    judge: &'v Judge<'v>,
+    grants: &'v Grants<'v>,
+    admins: &'v Admins,
 }
 
-/// The accounts that are cluster-admin in effect: by what is declared for them, and by what they hold.
-fn admins_among(
-    accounts: &BTreeSet<(String, String)>,
-    holds: &[Holding],
-    lookups: &Lookups<'_>,
-    admins: &Admins,
-) -> Vec<Admin> {
-    let mut found = Vec::new();
-    for (namespace, name) in accounts {
-        let account = format!("{namespace}/{name}");
-        let is_for = |holding: &&Holding| {
-            holding.origin == Origin::Declared && holding.account.as_deref() == Some(account.as_str())
-        };
-        let (actual, roles) = held(lookups, &Identity::service_account(namespace, name));
-        let rights: Vec<Right> = holds.iter().filter(is_for).flat_map(Holding::rights).chain(actual).collect();
-        found.extend(admin::ways(&format!("ServiceAccount {account}"), &rights, &roles, admins));
+impl View<'_> {
+    /// The accounts that are cluster-admin in effect: by what is declared for them, and by what they hold.
+    fn admins_among(&self, accounts: &BTreeSet<(String, String)>, holds: &[Holding]) -> Vec<Admin> {
+        let mut found = Vec::new();
+        for (namespace, name) in accounts {
+            let account = format!("{namespace}/{name}");
+            let is_for = |holding: &&Holding| {
+                holding.origin == Origin::Declared && holding.account.as_deref() == Some(account.as_str())
+            };
+            let declared: Vec<Right> = holds.iter().filter(is_for).flat_map(Holding::rights).collect();
+            let identity = Identity::service_account(namespace, name);
+            found.extend(self.grants.admin(&format!("ServiceAccount {account}"), &identity, declared, self.admins));
+        }
+        found
     }
-    found
+
+    /// An identity as a boundary.
+    fn bound(&self, label: String, by: String, identity: &Identity) -> Bound {
+        let rights = grants::rights(&self.grants.of(identity)).collect();
+        let admin = self.grants.admin(&label, identity, Vec::new(), self.admins);
+        Bound { label, by, user: identity.user().to_owned(), rights, admin }
+    }
 }

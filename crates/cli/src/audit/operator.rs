@@ -10,10 +10,11 @@ use serde_json::Value;
 
 use crate::check::objects::Name;
 
-use super::admin::{Admin, Admins};
-use super::judge::{Answer, Judge, Written};
+use super::admin::Admin;
+use super::judge::{Answer, Written};
+use super::parallel::in_parallel;
 use super::settings::Chosen;
-use super::{Audited, Bound, Holding, Missing, Origin, Verdict, admins_among, copies, text};
+use super::{Audited, Bound, Holding, Missing, Origin, Verdict, View, copies, text};
 
 const KIND: &str = "ClusterServiceVersion";
 /// OLM's own operator, which serves its API of packages.
@@ -30,17 +31,16 @@ pub(super) struct Operator {
 }
 
 /// Every operator that was read.
-pub(super) fn all(judge: &Judge<'_>, settings: &Chosen, admins: &Admins) -> Vec<Operator> {
-    let manifests = judge.manifests();
+pub(super) fn all(view: &View<'_>, settings: &Chosen) -> Vec<Operator> {
+    let manifests = view.judge.manifests();
     let csvs = manifests.list(CLUSTER_SERVICE_VERSIONS.api_version, CLUSTER_SERVICE_VERSIONS.kind, None);
-    let originals = csvs.filter(|csv| !copies::has_original(manifests, csv));
-    originals.map(|csv| Look { judge, settings, admins, csv }.operator()).collect()
+    let originals: Vec<&Value> = csvs.filter(|csv| !copies::has_original(manifests, csv)).collect();
+    in_parallel(&originals, |csv| Look { view, settings, csv }.operator())
 }
 
 struct Look<'l> {
-    judge: &'l Judge<'l>,
+    view: &'l View<'l>,
     settings: &'l Chosen,
-    admins: &'l Admins,
     csv: &'l Value,
 }
 
@@ -64,7 +64,7 @@ impl Look<'_> {
         };
         let mut audited = Audited::new(name);
         let written = Written { object: self.csv, old: None, resource: "clusterserviceversions", user: None };
-        let answer = self.judge.judge(&written, self.settings);
+        let answer = self.view.judge.judge(&written, self.settings);
         let json = self.csv.to_string();
         let parsed = bounds::read::json::read(&json, "object");
         let (mut group, mut targets) = (None, None);
@@ -75,6 +75,7 @@ impl Look<'_> {
                 (group, targets) = (found.group, found.targets);
                 (audited.bounds, audited.holds, audited.missing) = (found.bounds, found.holds, found.missing);
                 audited.admin = self.admin(&csv, &audited.holds);
+                audited.is_admin_known = self.view.grants.is_complete();
             }
         }
         (audited.verdict, audited.why) = self.verdict(&answer, group.as_deref());
@@ -133,12 +134,12 @@ impl Look<'_> {
     }
 
     fn look(&self, csv: &ClusterServiceVersion<'_>) -> Found {
-        let host = self.judge.host();
+        let host = self.view.judge.host();
         let cx = Context::new(&self.settings.read, Lookups::new(&host));
         let mut found = Found::default();
         // What cannot be looked up is said by the verdict; what is known all the same is shown.
         if self.weigh(&cx, csv, &mut found).is_err() && found.holds.is_empty() {
-            let nowhere = self.judge.nowhere();
+            let nowhere = self.view.judge.nowhere();
             let targets = found.targets.clone().unwrap_or_else(|| annotated(self.csv));
             let namespace = text(self.csv, "/metadata/namespace");
             if let Ok(demands) = demand::of_csv(&Lookups::new(&nowhere), csv, namespace, &targets) {
@@ -165,8 +166,7 @@ impl Look<'_> {
         found.group = group.as_ref().map(|group| group.name.clone());
         found.targets = Some(targets.clone());
         let bound = |boundary: &boundary::Boundary| {
-            let (label, by) = (boundary.description.clone(), boundary.by.clone());
-            Bound::new(label, by, &boundary.identity, &cx.lookups, self.admins)
+            self.view.bound(boundary.description.clone(), boundary.by.clone(), &boundary.identity)
         };
         found.bounds = boundaries.iter().map(bound).collect();
         let operator = decide::Operator { csv, before: None, namespace, targets: &targets, may_replace: true };
@@ -187,13 +187,12 @@ impl Look<'_> {
     }
 
     fn admin(&self, csv: &ClusterServiceVersion<'_>, holds: &[Holding]) -> Vec<Admin> {
-        let host = self.judge.host();
         let namespace = text(self.csv, "/metadata/namespace");
         let run_as = csv.accounts().into_iter().map(str::to_owned);
         let declared = holds.iter().filter_map(|holding| holding.account.as_deref()?.split_once('/'));
         let accounts = run_as.chain(declared.map(|(_, name)| name.to_owned()));
         let accounts = accounts.map(|name| (namespace.to_owned(), name)).collect();
-        admins_among(&accounts, holds, &Lookups::new(&host), self.admins)
+        self.view.admins_among(&accounts, holds)
     }
 }
 

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use bounds::decide::Lookups;
+use bounds::decide::{Lookups, SYNTHETIC_USER_PREFIX};
 use bounds::rbac::Identity;
 
 use crate::derive::need::Needs;
 use crate::derive::unused::{self, Unused};
 use crate::derive::{DeriveError, Whom};
 
+use super::Bound;
 use super::admin::Admin;
 use super::extension::Extension;
 use super::judge::Judge;
 use super::needs;
 use super::operator::Operator;
-use super::{Bound, Verdict};
 
 /// A boundary, and what it holds for nothing.
 #[derive(Debug)]
@@ -29,20 +29,30 @@ pub struct Surplus {
     pub unused: Vec<Unused>,
 }
 
-/// Every boundary that holds more than is needed.
-pub(super) fn of(judge: &Judge<'_>, operators: &[Operator], extensions: &[Extension]) -> Vec<Surplus> {
-    let host = judge.host();
-    let lookups = Lookups::new(&host);
-    let mut found: Vec<Surplus> = Vec::new();
+/// Every boundary that holds more than is needed. What could not be found out is noted.
+pub(super) fn of(
+    judge: &Judge<'_>,
+    operators: &[Operator],
+    extensions: &[Extension],
+    notes: &mut Vec<String>,
+) -> Vec<Surplus> {
+    let mut found = Vec::new();
     for (bound, bounded) in by_account(operators) {
-        found.extend(surplus(&lookups, bound, &bounded, &|| of_operators(&lookups, &bounded)));
+        let host = judge.host();
+        let lookups = Lookups::new(&host);
+        let names = bounded.iter().map(|operator| operator.audited.name.to_string()).collect();
+        let needs = of_operators(&lookups, &bounded);
+        found.extend(surplus(&lookups, bound, names, needs, notes));
     }
-    for extension in extensions.iter().filter(|extension| extension.audited.verdict != Verdict::Unknown) {
-        let needs = || Ok(needs::of_extension(&lookups, extension)?.unwrap_or_default());
-        let is_known = extension.installed.as_ref().is_some_and(|installed| installed.partial.is_none());
-        for bound in extension.audited.bounds.iter().filter(|_| is_known) {
-            let name = vec![extension.audited.name.to_string()];
-            found.extend(unneeded(&lookups, bound, name, &needs));
+    for extension in extensions {
+        let host = judge.host();
+        let lookups = Lookups::new(&host);
+        for bound in &extension.audited.bounds {
+            // Without its content nobody knows what it needs; that is said already.
+            if let Some(needs) = needs::of_extension(&lookups, extension).transpose() {
+                let names = vec![extension.audited.name.to_string()];
+                found.extend(surplus(&lookups, bound, names, needs, notes));
+            }
         }
     }
     found
@@ -59,34 +69,30 @@ fn by_account(operators: &[Operator]) -> Vec<(&Bound, Vec<&Operator>)> {
     accounts.into_values().collect()
 }
 
-fn surplus(
-    lookups: &Lookups<'_>,
-    bound: &Bound,
-    bounded: &[&Operator],
-    needs: &dyn Fn() -> Result<Needs, DeriveError>,
-) -> Option<Surplus> {
-    unneeded(lookups, bound, bounded.iter().map(|operator| operator.audited.name.to_string()).collect(), needs)
-}
-
 fn of_operators(lookups: &Lookups<'_>, bounded: &[&Operator]) -> Result<Needs, DeriveError> {
     let Some(Operator { audited, targets: Some(targets), .. }) = bounded.first() else { return Ok(Needs::default()) };
     needs::of_operators(lookups, bounded, &audited.name.namespace, targets)
 }
 
-/// What a boundary holds for nothing; none where it holds nothing for nothing, or it cannot be determined.
-fn unneeded(
+/// What a boundary holds for nothing; none where that is nothing.
+fn surplus(
     lookups: &Lookups<'_>,
     bound: &Bound,
     bounds: Vec<String>,
-    needs: &dyn Fn() -> Result<Needs, DeriveError>,
+    needs: Result<Needs, DeriveError>,
+    notes: &mut Vec<String>,
 ) -> Option<Surplus> {
-    let identity = Identity::user_in(&bound.user, Vec::new());
-    let whom = match (identity.as_service_account(), bound.user.rsplit_once(':')) {
-        (Some((namespace, name)), _) => Whom::Account { namespace: namespace.to_owned(), name: name.to_owned() },
-        (None, Some((_, extension))) => Whom::Synthetic { extension: extension.to_owned() },
-        (None, None) => return None,
-    };
-    let unused = needs().and_then(|needs| unused::of(lookups, &whom, &needs)).unwrap_or_default();
+    let unused = needs.and_then(|needs| unused::of(lookups, &whom(&bound.user), &needs)).unwrap_or_else(|error| {
+        notes.push(format!("whether {} holds more than it needs could not be determined: {error}", bound.label));
+        Vec::new()
+    });
     let surplus = Surplus { label: bound.label.clone(), bounds, admin: bound.admin.clone(), unused };
     (!surplus.unused.is_empty() || !surplus.admin.is_empty()).then_some(surplus)
+}
+
+fn whom(user: &str) -> Whom {
+    match Identity::user_in(user, Vec::new()).as_service_account() {
+        Some((namespace, name)) => Whom::Account { namespace: namespace.to_owned(), name: name.to_owned() },
+        None => Whom::Synthetic { extension: user.strip_prefix(SYNTHETIC_USER_PREFIX).unwrap_or(user).to_owned() },
+    }
 }

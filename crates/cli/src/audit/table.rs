@@ -8,7 +8,7 @@ use crate::check::report::{counted, one_line, printable};
 
 use super::admin::Admin;
 use super::settings::Source;
-use super::{Audited, Origin, Outcome, Report, Verdict, grants};
+use super::{Audited, Origin, Outcome, Report, Verdict, commands};
 
 /// More rules of one operator than these are counted.
 const SHOWN: usize = 12;
@@ -68,7 +68,11 @@ fn row(audited: &Audited) -> [String; 6] {
         0 => "-".to_owned(),
         count => counted(count, "rule"),
     };
-    let admin = if audited.is_admin() { "yes" } else { "no" };
+    let admin = match (audited.is_admin(), audited.is_admin_known) {
+        (true, _) => "yes",
+        (false, true) => "no",
+        (false, false) => "?",
+    };
     let proposal = match &audited.proposal {
         Some(Outcome::Proven { .. }) => "bounded",
         Some(Outcome::Impossible(_)) => "none",
@@ -252,7 +256,7 @@ impl Page<'_> {
                 if unread.is_forbidden { format!(" (it takes list on {})", unread.qualified()) } else { String::new() };
             self.text(2, &format!("{kind}{place}{needs}: {}. {}", unread.meaning, unread.reason))?;
         }
-        let commands = grants::commands(&report.unread, report.user.as_deref());
+        let commands = commands::grant(&report.unread, report.user.as_deref());
         if !commands.is_empty() {
             self.text(2, "Somebody who may can grant it:")?;
             // Commands are never broken: they are for pasting.
@@ -393,6 +397,32 @@ fn shortened(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn overview(width: usize) -> String {
+        let mut out = Vec::new();
+        let mut page = Page { table: Table { colour: false, width: Some(width), program: "x" }, out: &mut out };
+        let row = [
+            "unbounded",
+            "a-namespace-with-a-long-name/an-operator-with-a-long-name.v1.2.3",
+            "a-namespace-with-a-long-name/installer",
+            "12 rules",
+            "yes",
+            "bounded",
+        ];
+        let rows = [row.map(str::to_owned)];
+        let widths = page.widths(&rows);
+        page.line(&rows[0], &widths, "1").unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn names_give_way_until_the_overview_fits_the_terminal() {
+        assert_eq!(overview(80), "unbounded  a-namespace-…name.v1.2.3  a-namesp…staller  12 rules  yes    bounded\n");
+        assert!(overview(80).trim_end().chars().count() <= 80);
+        assert!(
+            overview(200).contains("a-namespace-with-a-long-name/an-operator-with-a-long-name.v1.2.3  a-namespace")
+        );
+    }
 
     #[test]
     fn a_long_name_keeps_its_beginning_and_its_end() {

@@ -98,15 +98,13 @@ fn body(finding: &Finding, admins: &[Admin]) -> String {
     if let Some(remark) = finding.remark() {
         out.push_str(&format!("<p>{}</p>\n", text(&remark)));
     }
-    for admin in admins {
-        out.push_str(&as_admin(admin));
-    }
+    out.push_str(&as_admins(admins));
     for bound in finding.explained.iter().flat_map(|explained| &explained.boundaries) {
         out.push_str(&holds(bound));
     }
     if let Some(message) = &finding.message {
         out.push_str(&format!(
-            "<pre class=\"message\">{}</pre>\n",
+            "<pre class=\"message\" tabindex=\"0\">{}</pre>\n",
             text(&shortened(message, finding.explained.is_some()))
         ));
     }
@@ -124,24 +122,23 @@ fn shortened(message: &str, is_shown: bool) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// That somebody is cluster-admin in effect, and by which rules.
-pub(crate) fn as_admin(admin: &Admin) -> String {
-    let rules: String = admin
-        .rights
+/// Who is cluster-admin in effect, and by which rules; nothing where nobody is.
+pub(crate) fn as_admins(admins: &[Admin]) -> String {
+    let rule = |right: &Right| {
+        let (rule, scope, from) = (right.rule.to_string(), right.scope.to_string(), &right.from);
+        format!("<li><code>{}</code> {} ({})", text(&rule), text(&scope), text(from))
+    };
+    let each: String = admins
         .iter()
-        .map(|right| {
-            format!(
-                "<li><code>{}</code> {} ({})",
-                text(&right.rule.to_string()),
-                text(&right.scope.to_string()),
-                text(&right.from)
-            )
+        .map(|admin| {
+            let rules: String = admin.rights.iter().map(rule).collect();
+            format!("<li>{}<ul>{rules}</ul>", text(&admin.to_string()))
         })
         .collect();
-    format!(
-        "<div class=\"warning bad-edge\"><strong>Cluster-admin in effect:</strong> {}<ul>{rules}</ul></div>\n",
-        text(&admin.to_string())
-    )
+    if each.is_empty() {
+        return each;
+    }
+    format!("<div class=\"warning bad-edge\"><strong>Cluster-admin in effect</strong><ul>{each}</ul></div>\n")
 }
 
 fn holds(bound: &Bound) -> String {
@@ -172,25 +169,14 @@ fn admins(explained: &Explained) -> Vec<Admin> {
 fn matrix(explained: &Explained) -> Matrix {
     let mut matrix = Matrix::default();
     for asked in &explained.asked {
-        let missing: Vec<&Rule<'static>> =
-            asked.atoms.iter().filter(|weight| weight.is_missing()).map(|weight| &weight.rule).collect();
-        let mark = |atom: &Rule<'_>| if missing.contains(&atom) { Mark::Missing } else { Mark::Covered };
-        matrix.add(&asked.scope, &asked.rule, asked.source.is_none(), &note(explained, asked), &mark);
+        let fate = |atom: &Rule<'_>| match asked.atoms.iter().find(|weight| weight.rule == *atom) {
+            Some(weight) if weight.is_missing() => (Mark::Missing, None),
+            Some(weight) => (Mark::Covered, covered(explained, weight)),
+            None => (Mark::Covered, None),
+        };
+        matrix.add(&asked.scope, &asked.rule, asked.source.is_none(), &asked_by(asked), &fate);
     }
     matrix
-}
-
-/// Where it is asked for, and what covers it.
-fn note(explained: &Explained, asked: &Asked) -> String {
-    let mut notes = vec![asked_by(asked)];
-    for (number, bound) in explained.boundaries.iter().enumerate() {
-        let mut covers: Vec<String> = asked.atoms.iter().filter_map(|weight| covered(bound, weight, number)).collect();
-        covers.dedup();
-        covers.sort();
-        covers.dedup();
-        notes.extend(covers);
-    }
-    notes.join("; ")
 }
 
 fn asked_by(asked: &Asked) -> String {
@@ -203,11 +189,14 @@ fn asked_by(asked: &Asked) -> String {
     }
 }
 
-fn covered(bound: &Bound, weight: &Weight, number: usize) -> Option<String> {
-    match weight.covered.get(number)? {
+/// What covers a permission that every boundary holds.
+fn covered(explained: &Explained, weight: &Weight) -> Option<String> {
+    let each = explained.boundaries.iter().zip(&weight.covered).filter_map(|(bound, cover)| match cover {
         Cover::Missing => None,
         Cover::By { grant, .. } => bound.grants.get(*grant).map(|grant| format!("covered by {}", grant.role)),
         Cover::Honored => Some(format!("{} may escalate or bind", bound.label)),
         Cover::Review => Some("covered according to the API server".to_owned()),
-    }
+    });
+    let each: BTreeSet<String> = each.collect();
+    (!each.is_empty()).then(|| each.into_iter().collect::<Vec<_>>().join("; "))
 }

@@ -9,6 +9,11 @@ use super::{attribute, text};
 /// The verbs that everybody knows, in the order in which everybody says them; all of them comes first.
 const VERBS: [&str; 9] = ["*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
+/// What becomes of a single permission, and by what.
+pub(crate) type Fate = (Mark, Option<String>);
+/// What becomes of each verb on a resource, and by what.
+type Fates = (BTreeMap<String, Mark>, BTreeSet<String>);
+
 /// What becomes of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mark {
@@ -48,16 +53,16 @@ struct Row {
 }
 
 impl Matrix {
-    /// Adds a rule that is asked for; `mark` tells what becomes of each single permission of it.
+    /// Adds a rule that is asked for by something; `fate` tells what becomes of each single permission of it.
     pub(crate) fn add(
         &mut self,
         scope: &Scope,
         rule: &Rule<'_>,
         is_implied: bool,
-        notes: &str,
-        mark: &dyn Fn(&Rule<'_>) -> Mark,
+        asked_by: &str,
+        fate: &dyn Fn(&Rule<'_>) -> Fate,
     ) {
-        let mut resources: BTreeMap<(String, String), BTreeMap<String, Mark>> = BTreeMap::new();
+        let mut resources: BTreeMap<(String, String), Fates> = BTreeMap::new();
         for atom in Index::new(&[]).uncovered(std::slice::from_ref(rule)) {
             let row = match atom.target {
                 Target::Url(url) => ("URL".to_owned(), url.to_owned()),
@@ -66,15 +71,19 @@ impl Matrix {
                     (if group.is_empty() { "core".to_owned() } else { group.to_owned() }, resource)
                 }
             };
-            resources.entry(row).or_default().insert(atom.verb.to_owned(), mark(&atom.to_rule()));
+            let (mark, by) = fate(&atom.to_rule());
+            let (cells, reasons) = resources.entry(row).or_default();
+            cells.insert(atom.verb.to_owned(), mark);
+            reasons.extend(by);
         }
         let rows = self.scopes.entry(scope.clone()).or_default();
-        let mut alike: BTreeMap<(String, BTreeMap<String, Mark>), Vec<String>> = BTreeMap::new();
-        for ((group, resource), cells) in resources {
-            alike.entry((group, cells)).or_default().push(resource);
+        let mut alike: BTreeMap<_, Vec<String>> = BTreeMap::new();
+        for ((group, resource), (cells, reasons)) in resources {
+            alike.entry((group, cells, reasons)).or_default().push(resource);
         }
-        for ((group, cells), resources) in alike {
-            rows.push(Row { group, resources, cells, is_implied, notes: notes.to_owned() });
+        for ((group, cells, reasons), resources) in alike {
+            let notes: Vec<&str> = std::iter::once(asked_by).chain(reasons.iter().map(String::as_str)).collect();
+            rows.push(Row { group, resources, cells, is_implied, notes: notes.join("; ") });
         }
     }
 
@@ -141,12 +150,16 @@ mod tests {
     fn resources_that_fare_alike_share_a_row_and_every_verb_comes_first() {
         let mut matrix = Matrix::default();
         let rule = Rule::on(&["", "apps"], &["b", "a"], &["list", "*", "get"]);
-        let mark = |atom: &Rule<'_>| if atom.resources[0] == "b" { Mark::Missing } else { Mark::Covered };
-        matrix.add(&Scope::Cluster, &rule, false, "line 3", &mark);
-        matrix.add(&Scope::Cluster, &Rule::on(&[""], &["c", "d"], &["get"]), true, "", &|_| Mark::Held);
+        let fate = |atom: &Rule<'_>| match atom.resources[0].as_str() {
+            "b" => (Mark::Missing, None),
+            _ => (Mark::Covered, Some("by Role x".to_owned())),
+        };
+        matrix.add(&Scope::Cluster, &rule, false, "line 3", &fate);
+        matrix.add(&Scope::Cluster, &Rule::on(&[""], &["c", "d"], &["get"]), true, "", &|_| (Mark::Held, None));
         let html = matrix.html("x");
         assert!(html.contains("resource<th scope=\"col\">*<th scope=\"col\">get<th scope=\"col\">list"), "{html}");
         assert_eq!(html.matches("<tr").count(), 6, "{html}");
+        assert_eq!(html.matches("line 3; by Role x\n").count(), 2, "what is missing is covered by nothing: {html}");
         assert!(html.contains("<tr class=i><th scope=row>c, d <small>core</small><td><td class=h><td>"), "{html}");
     }
 }

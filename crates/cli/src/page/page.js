@@ -57,7 +57,7 @@ function filter() {
   shown.value = count === 1 ? "1 object" : count + " objects";
 }
 let waiting;
-filters.hidden = false;
+filters.hidden = objects.length < 2;
 filters.addEventListener("input", (event) => {
   clearTimeout(waiting);
   if (event.target === text && objects.length > 50) waiting = setTimeout(filter, 120); else filter();

@@ -11,12 +11,13 @@ use crate::check::objects::Name;
 use crate::derive::need::Needs;
 use crate::derive::roles::{self, Role};
 use crate::derive::{DeriveError, Whom};
-use crate::manifests::Manifests;
 
 use super::super::admin::{self, Admin, Admins, Right};
 use super::super::extension::Extension;
+use super::super::grants::Grants;
+use super::super::judge::Judge;
 use super::super::operator::Operator;
-use super::super::{Audited, Verdict, held, needs, text};
+use super::super::{Audited, Verdict, needs, text};
 use super::parts::{Parts, applied_name, group_of, label};
 use super::{Draft, Members, Outcome};
 
@@ -28,15 +29,15 @@ const RESTRICT: &str = "operator-bounds/restrict";
 
 /// Drafts proposals from what was read.
 pub(super) struct Drafter<'d> {
-    manifests: &'d Manifests,
-    lookups: Lookups<'d>,
+    judge: &'d Judge<'d>,
+    grants: &'d Grants<'d>,
     admins: &'d Admins,
     drafts: Vec<Draft>,
 }
 
 impl<'d> Drafter<'d> {
-    pub(super) fn new(manifests: &'d Manifests, lookups: Lookups<'d>, admins: &'d Admins) -> Self {
-        Drafter { manifests, lookups, admins, drafts: Vec::new() }
+    pub(super) fn new(judge: &'d Judge<'d>, grants: &'d Grants<'d>, admins: &'d Admins) -> Self {
+        Drafter { judge, grants, admins, drafts: Vec::new() }
     }
 
     pub(super) fn finished(self) -> Vec<Draft> {
@@ -79,8 +80,11 @@ impl<'d> Drafter<'d> {
         members: &[usize],
         operators: &mut [Operator],
     ) -> Result<(), DeriveError> {
-        let found =
-            self.manifests.get(OPERATOR_GROUPS.api_version, OPERATOR_GROUPS.kind, Some(namespace), group).cloned();
+        let found = self
+            .judge
+            .manifests()
+            .get(OPERATOR_GROUPS.api_version, OPERATOR_GROUPS.kind, Some(namespace), group)
+            .cloned();
         let Some(old) = found else { return Ok(()) };
         let is_admin = |member: &&usize| !operators[**member].audited.admin.is_empty();
         let shared = if members.iter().any(|member| is_admin(&member)) {
@@ -113,7 +117,8 @@ impl<'d> Drafter<'d> {
     ) -> Result<Option<Draft>, DeriveError> {
         let bounded: Vec<&Operator> = members.iter().map(|member| &operators[*member]).collect();
         let Some(targets) = bounded.first().and_then(|first| first.targets.as_ref()) else { return Ok(None) };
-        let needs = needs::of_operators(&self.lookups, &bounded, namespace, targets)?;
+        let host = self.judge.host();
+        let needs = needs::of_operators(&Lookups::new(&host), &bounded, namespace, targets)?;
         let whom = self.account(namespace, ACCOUNT);
         let roles = roles::of(&needs, &Grant::default());
         if !self.ways(&whom, &roles).is_empty() {
@@ -166,8 +171,8 @@ impl<'d> Drafter<'d> {
         let is_free = |name: &String| {
             let (version, kind) = (SERVICE_ACCOUNTS.api_version, SERVICE_ACCOUNTS.kind);
             let whom = Whom::Account { namespace: namespace.to_owned(), name: name.clone() };
-            self.manifests.get(version, kind, Some(namespace), name).is_none()
-                && held(&self.lookups, &whom.identity().itself()).0.is_empty()
+            self.judge.manifests().get(version, kind, Some(namespace), name).is_none()
+                && self.grants.of(&whom.identity().itself()).is_empty()
         };
         let free = (1..=MAX_TRIES).map(named).find(is_free).unwrap_or_else(|| name.to_owned());
         Whom::Account { namespace: namespace.to_owned(), name: free }
@@ -190,7 +195,9 @@ impl<'d> Drafter<'d> {
         if !extension.audited.admin.is_empty() {
             return Err(cluster_admin(&extension.audited));
         }
-        let needs: Option<Needs> = needs::of_extension(&self.lookups, extension).map_err(|error| error.to_string())?;
+        let host = self.judge.host();
+        let needs: Option<Needs> =
+            needs::of_extension(&Lookups::new(&host), extension).map_err(|error| error.to_string())?;
         let Some(needs) = needs else {
             let partial = extension.installed.as_ref().and_then(|installed| installed.partial.clone());
             let why = partial.unwrap_or_else(|| "nothing is installed for it yet".to_owned());

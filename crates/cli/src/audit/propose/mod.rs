@@ -12,15 +12,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use bounds::decide::Lookups;
 use serde_json::{Value, json};
 
 use crate::check::objects::Name;
 
 use super::admin::Admins;
 use super::extension::Extension;
+use super::grants::Grants;
 use super::judge::Judge;
 use super::operator::Operator;
+use super::parallel::in_parallel;
 use super::seen::Unread;
 use super::settings::Rules;
 use draft::Drafter;
@@ -109,8 +110,8 @@ pub(super) fn all(
     admins: &Admins,
 ) -> Vec<Proposal> {
     let drafts = {
-        let host = judge.host();
-        let mut drafter = Drafter::new(judge.manifests(), Lookups::new(&host), admins);
+        let grants = Grants::new(judge.manifests(), unread);
+        let mut drafter = Drafter::new(&judge, &grants, admins);
         drafter.groups(operators);
         drafter.extensions(extensions);
         drafter.finished()
@@ -122,12 +123,12 @@ pub(super) fn all(
         _ = manifests.lay_over(object.clone(), &file);
     }
     let judge = Judge::new(policy, manifests, unread);
+    let proven = in_parallel(&drafts, |draft| match &draft.members {
+        Members::Operators(members) => prove::group(&judge, draft, members, operators, &rules.v0),
+        Members::Extension(member) => prove::extension(&judge, draft, &extensions[*member], &rules.v1),
+    });
     let mut proposals = Vec::new();
-    for draft in drafts {
-        let proven = match &draft.members {
-            Members::Operators(members) => prove::group(&judge, &draft, members, operators, &rules.v0),
-            Members::Extension(member) => prove::extension(&judge, &draft, &extensions[*member], &rules.v1),
-        };
+    for (draft, proven) in drafts.into_iter().zip(proven) {
         let outcome = |boundary: &str| match &proven {
             Ok(_) => Outcome::Proven { file: draft.proposal.file.clone(), boundary: boundary.to_owned() },
             Err(reason) => Outcome::Impossible(reason.clone()),
