@@ -147,7 +147,7 @@ fn what_is_proposed_bounds_when_it_is_applied() {
     assert_eq!((code, &of(&report, "small.v1")["verdict"]), (0, &json!("bounded")), "{report}");
     assert_eq!(report["accounts"], json!([]), "nothing proposed is more than is needed");
     let again = dump.run(&["--write", proposed.to_str().unwrap()]);
-    assert_eq!(again.status.code(), Some(2));
+    assert_eq!((again.status.code(), &*again.stdout), (Some(2), &b""[..]));
     assert!(String::from_utf8_lossy(&again.stderr).contains("is not empty: name a new directory"));
 }
 
@@ -366,6 +366,17 @@ fn only_the_namespace_that_is_asked_for_is_reported() {
     };
     assert_eq!(names(&["-n", "team-b"]), ["ext", "b.v1"]);
     assert_eq!(names(&["-A"]).len(), 3);
+    let mistyped = dump.run(&["-n", "team-c"]);
+    assert_eq!(mistyped.status.code(), Some(2), "nothing is found where nothing is");
+    assert_eq!(String::from_utf8_lossy(&mistyped.stderr), "error: there is no namespace team-c\n");
+}
+
+#[test]
+fn a_cluster_without_operators_is_fine_and_says_so() {
+    let (code, report) = Dump::of([]).audit(&[]);
+    assert_eq!((code, &report["operators"]), (0, &json!([])));
+    let notes = report["notes"].as_array().unwrap();
+    assert!(notes.contains(&json!("there is no operator of OLM v0 and no extension of OLM v1")), "{notes:?}");
 }
 
 #[test]

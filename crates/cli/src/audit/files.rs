@@ -1,7 +1,7 @@
 //! The proposals as files to review: one for each boundary, ready to apply, and the settings that the policy needs for them.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use serde_json::Value;
@@ -18,14 +18,23 @@ const SETTINGS: &str = "settings";
 /// The file in there.
 pub const SETTINGS_FILE: &str = "settings/operator-bounds.yaml";
 
-/// Writes the proposals into a new or empty directory: what was reviewed and changed is never overwritten. Returns the names of
-/// the files.
+/// Makes sure that a directory is new or empty: what was reviewed and changed is never overwritten.
+pub fn prepare(directory: &Path) -> Result<(), FileError> {
+    let fail = |error: std::io::Error| FileError::new(directory, error);
+    let is_empty = match fs::read_dir(directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => true,
+        files => files.map_err(fail)?.next().is_none(),
+    };
+    if is_empty {
+        return Ok(());
+    }
+    Err(FileError::new(directory, "is not empty: name a new directory, and nothing is overwritten"))
+}
+
+/// Writes the proposals into a directory that is prepared. Returns the names of the files.
 pub fn write(report: &Report, directory: &Path) -> Result<Vec<String>, FileError> {
     let fail = |error: std::io::Error| FileError::new(directory, error);
     fs::create_dir_all(directory).map_err(fail)?;
-    if fs::read_dir(directory).map_err(fail)?.next().is_some() {
-        return Err(FileError::new(directory, "is not empty: name a new directory, and nothing is overwritten"));
-    }
     let mut written = Vec::new();
     let mut add = |name: &str, content: &str| -> Result<(), FileError> {
         let path = directory.join(name);

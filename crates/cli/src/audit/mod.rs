@@ -133,9 +133,9 @@ impl Audited {
         }
     }
 
-    /// The worst first: whatever is cluster-admin and not held to anything, then by verdict.
-    fn risk(&self) -> (bool, Verdict, bool, &Name) {
-        (self.verdict == Verdict::Exempt, self.verdict, !self.is_admin(), &self.name)
+    /// The worst first: whatever is cluster-admin, then by verdict.
+    fn risk(&self) -> (bool, bool, Verdict, &Name) {
+        (self.verdict == Verdict::Exempt, !self.is_admin(), self.verdict, &self.name)
     }
 
     /// How many rules its boundaries lack.
@@ -286,6 +286,9 @@ pub fn run(policy: &Policy, seen: Seen, rules: Rules, namespace: Option<&str>) -
         operators.chain(extensions.into_iter().map(|extension| extension.audited)).collect();
     audited.sort_by(|one, other| one.risk().cmp(&other.risk()));
     notes.extend(rules.notes.iter().cloned());
+    if audited.is_empty() {
+        notes.push("there is no operator of OLM v0 and no extension of OLM v1".to_owned());
+    }
     Report { audited, proposals, surplus, unread, user, rules, notes }
 }
 

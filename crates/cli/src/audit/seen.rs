@@ -211,6 +211,12 @@ impl Seen {
         *self = reading.finished();
     }
 
+    /// Whether there is such a namespace, as far as that is known.
+    #[must_use]
+    pub fn may_have(&self, namespace: &str) -> bool {
+        self.unread.iter().any(|unread| unread.kind == NAMESPACES.kind) || self.names(&NAMESPACES).contains(namespace)
+    }
+
     fn names(&self, resource: &Resource) -> BTreeSet<String> {
         let objects = self.manifests.list(resource.api_version, resource.kind, None);
         objects.filter_map(|object| object["metadata"]["name"].as_str()).map(str::to_owned).collect()

@@ -1,15 +1,18 @@
 //! `audit`: one look at a cluster.
 
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
+use bounds::decide::message::shell;
 use clap::Args;
+use operator_bounds::audit::files::SETTINGS_FILE;
 use operator_bounds::audit::seen::Seen;
 use operator_bounds::audit::settings::Rules;
 use operator_bounds::audit::table::Table;
 use operator_bounds::audit::{self, Report, files, html, json};
+use operator_bounds::check::report::counted;
 use operator_bounds::engine::Limits;
 use operator_bounds::policy::Policy;
 use serde_json::Value;
@@ -56,6 +59,9 @@ enum Output {
 }
 
 pub(crate) fn run(arguments: &Audit) -> anyhow::Result<ExitCode> {
+    if let Some(directory) = &arguments.write {
+        files::prepare(directory)?;
+    }
     let report = report(arguments)?;
     let mut out = Destination::open(arguments.output_file.as_deref())?;
     match arguments.output {
@@ -84,6 +90,9 @@ fn report(arguments: &Audit) -> anyhow::Result<Report> {
         let live = arguments.cluster.current()?;
         (Seen::live(&live, namespace), Some(live))
     };
+    if let Some(namespace) = namespace.filter(|namespace| !seen.may_have(namespace)) {
+        bail!("there is no namespace {namespace}");
+    }
     let rules = Rules::choose(given.as_ref(), &seen.manifests).map_err(|reason| {
         anyhow!(
             "the settings of the policy as it is registered cannot be used: {reason}; name others with --settings-path"
@@ -106,14 +115,20 @@ fn table(arguments: &Audit) -> Table {
     Table { colour: !no_colour, width, program }
 }
 
-fn write(report: &Report, directory: &std::path::Path) -> anyhow::Result<()> {
+fn write(report: &Report, directory: &Path) -> anyhow::Result<()> {
     if report.proposals.is_empty() {
         eprintln!("note: there is nothing to propose, so nothing was written to {}", directory.display());
         return Ok(());
     }
     let written = files::write(report, directory)?;
-    eprintln!("note: {} files were written to {}: {}", written.len(), directory.display(), written.join(", "));
-    eprintln!("note: review them, then: kubectl apply -f {}", directory.display());
+    let place = shell(&directory.display().to_string());
+    eprintln!(
+        "note: {} were written to {place}. Review them, then: kubectl apply -f {place}",
+        counted(written.len(), "file")
+    );
+    if written.iter().any(|file| file == SETTINGS_FILE) {
+        eprintln!("note: the policy needs other settings for them: {}", directory.join(SETTINGS_FILE).display());
+    }
     Ok(())
 }
 

@@ -90,8 +90,12 @@ pub(crate) fn a_cluster_of_real_operators_is_audited_bounded_and_audited_again(s
     let name = |operator: &str| corpus[operator]["metadata"]["name"].as_str().unwrap().to_owned();
 
     let first = Audit::run(&administrator, &[]);
+    show(&administrator);
     everything_is_seen(&first, &name);
     an_auditor_is_told_what_is_missing(&plane, directory.path(), &first);
+    let team = Audit::run(&directory.path().join("team"), &["--namespace", "audit-own"]);
+    assert_eq!((team.verdict(&name("etcd")), team.outcome(&name("etcd"))), ("unbounded", "bounded"));
+    assert_eq!(team.report["unread"].as_array().unwrap().len(), 1, "Secrets: {}", team.report["unread"]);
 
     let proposed = directory.path().join("proposed");
     let proposed = proposed.to_str().unwrap();
@@ -111,6 +115,16 @@ pub(crate) fn a_cluster_of_real_operators_is_audited_bounded_and_audited_again(s
     _ = stage;
 }
 
+/// Keeps what people would see, where somebody wants to look at it.
+fn show(kubeconfig: &Path) {
+    let Some(directory) = std::env::var_os("AUDIT_OUTPUT") else { return };
+    for (format, file) in [("table", "audit.txt"), ("json", "audit.json"), ("html", "audit.html")] {
+        let file = Path::new(&directory).join(file);
+        let arguments = ["audit", "--kubeconfig", kubeconfig.to_str().unwrap(), "--output", format];
+        std::fs::write(file, operator_bounds(&arguments).stdout).unwrap();
+    }
+}
+
 /// Creates everything. The default account of a namespace is Kubernetes' to make.
 fn set_up(plane: &Plane, corpus: &BTreeMap<String, Value>, directory: &Path) {
     let mut objects = vec![namespace("olmv1-system"), namespace("audit-extensions"), namespace("audit-auditors")];
@@ -128,14 +142,27 @@ fn set_up(plane: &Plane, corpus: &BTreeMap<String, Value>, directory: &Path) {
     objects.extend(copies(corpus));
     objects.extend(extensions());
     objects.push(account("audit-auditors", "auditor"));
+    // Somebody else may read operators in a single namespace.
+    objects.push(account("audit-own", "team"));
+    let operators = json!([{"apiGroups": ["operators.coreos.com"], "resources": ["operatorgroups", "clusterserviceversions"], "verbs": ["list"]}]);
+    objects.push(role(Some("audit-own"), "team", &operators));
+    objects.push(binding(Some("audit-own"), "team", "team", ("audit-own", "team")));
+    objects.push(role(None, "audit-operators", &operators));
+    objects.push(binding(None, "audit-operators", "audit-operators", ("audit-auditors", "auditor")));
     let readable = json!([
-        {"apiGroups": ["operators.coreos.com"], "resources": ["operatorgroups", "clusterserviceversions"], "verbs": ["list"]},
         {"apiGroups": ["olm.operatorframework.io"], "resources": ["clusterextensions"], "verbs": ["list"]},
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles", "clusterrolebindings", "roles"], "verbs": ["list"]},
         {"apiGroups": [""], "resources": ["serviceaccounts", "namespaces"], "verbs": ["list"]},
         {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["list"]}]);
     objects.push(role(None, "audit-auditor", &readable));
     objects.push(binding(None, "audit-auditor", "audit-auditor", ("audit-auditors", "auditor")));
+    objects.push(binding(None, "audit-team", "audit-auditor", ("audit-own", "team")));
+    objects.push(role(
+        None,
+        "audit-bindings",
+        &json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["rolebindings"], "verbs": ["list"]}]),
+    ));
+    objects.push(binding(None, "audit-bindings", "audit-bindings", ("audit-own", "team")));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let api = Api::connect(&plane.kubeconfig()).await.unwrap();
@@ -156,6 +183,7 @@ fn set_up(plane: &Plane, corpus: &BTreeMap<String, Value>, directory: &Path) {
             }
         }
         plane.kubeconfig_of(&api, "audit-auditors", "auditor", &directory.join("auditor")).await.unwrap();
+        plane.kubeconfig_of(&api, "audit-own", "team", &directory.join("team")).await.unwrap();
     });
 }
 
