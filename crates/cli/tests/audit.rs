@@ -304,6 +304,9 @@ fn a_copy_is_left_out_and_what_only_calls_itself_one_is_not() {
         copy["metadata"]["labels"] = json!({"olm.copiedFrom": from});
         objects.push(copy);
     }
+    let mut forged = installed(&csv("small.v1", &rule("", "secrets", &["*"]), &nothing()), "team-c", false).remove(0);
+    forged["metadata"]["labels"] = json!({"olm.copiedFrom": "team-a"});
+    objects.extend([namespace("team-c"), forged]);
     let (_, report) = Dump::of(objects).audit(&[]);
     let names: Vec<(&str, &str)> = report["operators"]
         .as_array()
@@ -311,7 +314,7 @@ fn a_copy_is_left_out_and_what_only_calls_itself_one_is_not() {
         .iter()
         .map(|operator| (operator["namespace"].as_str().unwrap(), operator["name"].as_str().unwrap()))
         .collect();
-    assert_eq!(names, [("team-a", "small.v1"), ("team-b", "lone.v1")]);
+    assert_eq!(names, [("team-a", "small.v1"), ("team-b", "lone.v1"), ("team-c", "small.v1")]);
     let lone = of(&report, "lone.v1");
     assert!(lone["why"].as_str().unwrap().starts_with("there is no OperatorGroup in namespace team-b"), "{lone}");
     assert!(
@@ -421,6 +424,49 @@ fn an_extension_is_judged_by_its_release() {
     let (code, report) = after.audit(&["--settings-json", bounding]);
     assert_eq!((code, &of(&report, "ext")["verdict"]), (0, &json!("bounded")), "{report}");
     assert_eq!(report["accounts"], json!([]));
+}
+
+#[test]
+fn releases_of_a_real_olm_are_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings/v1-releases.jsonl.gz");
+    let Ok(file) = std::fs::File::open(&path) else {
+        test_parts::not_run(&format!("no release of a real OLM was audited: {} is not there", path.display()));
+        return;
+    };
+    let recorded = std::io::read_to_string(flate2::read::MultiGzDecoder::new(file)).unwrap();
+    let releases =
+        recorded.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["request"]["object"].take());
+    let mut judged = Vec::new();
+    for release in releases {
+        let name = release["metadata"]["labels"]["name"].as_str().unwrap().to_owned();
+        let place = format!("ns-{name}");
+        let objects = [namespace("olmv1-system"), namespace(&place), extension(&name, &place, None), release];
+        let (_, report) = Dump::of(objects).audit(&[]);
+        let found = of(&report, &name);
+        assert!(!found["holds"].as_array().unwrap().is_empty(), "{found}");
+        judged.push((
+            name,
+            found["proposal"]["outcome"].as_str().unwrap().to_owned(),
+            found["clusterAdmin"].as_array().unwrap().len(),
+        ));
+    }
+    let expected = [("hello", "bounded", 0), ("hello", "bounded", 0), ("hooky", "impossible", 1)];
+    assert_eq!(judged, expected.map(|(name, outcome, ways)| (name.to_owned(), outcome.to_owned(), ways)));
+}
+
+#[test]
+fn what_an_extension_brings_as_helm_hooks_counts() {
+    let bundle = bundled("ext", "team-x", &rule("example.com", "widgets", &["get"]));
+    let hook = binding(None, "hook", "cluster-admin", ("team-x", "ext-operator"));
+    let mut kept = release("ext", "team-x", &bundle);
+    operators::add_hook(&mut kept, &hook);
+    let (_, report) =
+        Dump::of([namespace("olmv1-system"), namespace("team-x"), extension("ext", "team-x", None), kept]).audit(&[]);
+    let ext = of(&report, "ext");
+    assert_eq!(
+        ext["clusterAdmin"][0]["rights"][0]["from"], "ClusterRole cluster-admin by ClusterRoleBinding hook",
+        "{ext}"
+    );
 }
 
 #[test]

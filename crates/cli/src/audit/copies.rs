@@ -19,10 +19,17 @@ pub(super) fn original(csv: &Value) -> Option<&str> {
     metadata["labels"][LABELLED].as_str().or_else(annotated).filter(|namespace| !namespace.is_empty())
 }
 
-/// Whether the original is there, and is none itself.
+/// Whether the original is there, is none itself, and asks for the same, where that was read.
 pub(super) fn has_original(manifests: &Manifests, copy: &Value) -> bool {
     let Some(from) = original(copy) else { return false };
     let name = copy["metadata"]["name"].as_str().unwrap_or_default();
     let found = manifests.get(CLUSTER_SERVICE_VERSIONS.api_version, CLUSTER_SERVICE_VERSIONS.kind, Some(from), name);
-    copy["metadata"]["namespace"] != from && found.is_some_and(|found| original(found).is_none())
+    let is_original = |found: &Value| {
+        let asks_the_same = |part: &str| {
+            let path = format!("/spec/install/spec/{part}");
+            copy.get("spec").is_none() || copy.pointer(&path) == found.pointer(&path)
+        };
+        original(found).is_none() && ["permissions", "clusterPermissions"].into_iter().all(asks_the_same)
+    };
+    copy["metadata"]["namespace"] != from && found.is_some_and(is_original)
 }

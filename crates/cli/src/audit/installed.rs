@@ -2,6 +2,7 @@
 //! read, the RBAC that carries the extension's labels.
 
 use std::io::Read as _;
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +13,7 @@ use bounds::cluster::{
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
+use crate::documents;
 use crate::manifests::Manifests;
 
 use super::seen::SECRETS;
@@ -86,6 +88,11 @@ fn unpacked(release: &Value) -> Result<Vec<Value>, String> {
     let objects = serde_json::Deserializer::from_str(text(&content, "/manifest")).into_iter();
     let objects: Result<Vec<Value>, _> = objects.collect();
     let mut objects = objects.map_err(|error| format!("its release cannot be read: {error}"))?;
+    // Helm keeps hooks apart, and OLM writes them all the same.
+    for hook in content["hooks"].as_array().into_iter().flatten() {
+        let written = documents::parse(Path::new("a Helm hook of its release"), text(hook, "/manifest").as_bytes());
+        objects.extend(written.map_err(|error| error.to_string())?);
+    }
     for object in &mut objects {
         if is_namespaced(object) && text(object, "/metadata/namespace").is_empty() {
             object["metadata"]["namespace"] = namespace.as_str().into();

@@ -81,7 +81,7 @@ impl Look<'_> {
         (audited.verdict, audited.why) = self.verdict(&answer, group.as_deref());
         if let Some(from) = copies::original(self.csv) {
             audited.notes.push(format!(
-                "it says that it is a copy of one in namespace {from}, which does not exist: it is taken for what it is"
+                "it says that it is a copy of one in namespace {from}, and there is none like it: it is taken for what it is"
             ));
         }
         audited.notes.extend(targets.as_ref().and_then(|targets| unsupported(self.csv, namespace, targets)));
