@@ -18,19 +18,19 @@ use crate::{Stage, operator_bounds};
 /// Namespace, what its group targets (nothing: all namespaces), whether that names an account, and its operators.
 const INSTALLED: [(&str, &[&str], bool, &[&str]); 11] = [
     // Together they fit one account.
-    ("audit-shared", &[], false, &["grafana-operator", "prometheus", "zookeeper-operator"]),
+    ("monitoring", &[], false, &["grafana-operator", "prometheus", "zookeeper-operator"]),
     // One of them is cluster-admin, so that each of the others gets an account of its own.
-    ("audit-mixed", &[], false, &["flux-operator", "keycloak-operator", "strimzi-kafka-operator"]),
-    ("audit-own", &["audit-own"], false, &["etcd"]),
-    ("audit-multi", &["audit-own", "audit-multi"], false, &["postgresql"]),
+    ("operators", &[], false, &["flux-operator", "keycloak-operator", "strimzi-kafka-operator"]),
+    ("team-a", &["team-a"], false, &["etcd"]),
+    ("postgres", &["team-a", "postgres"], false, &["postgresql"]),
     // What they write themselves takes a setting.
-    ("audit-writes", &[], false, &["cert-manager", "datadog-operator"]),
-    ("audit-webhooks", &[], false, &["kube-green"]),
-    ("audit-borrowed", &["audit-borrowed"], false, &["varnish-operator"]),
-    ("audit-admin", &[], false, &["knative-operator", "argocd-operator"]),
-    ("audit-bounded", &[], true, &["redis-operator"]),
-    ("audit-exceeds", &[], true, &["mariadb-operator"]),
-    ("audit-powerful", &[], true, &["external-secrets-operator"]),
+    ("platform", &[], false, &["cert-manager", "datadog-operator"]),
+    ("savings", &[], false, &["kube-green"]),
+    ("edge", &["edge"], false, &["varnish-operator"]),
+    ("delivery", &[], false, &["knative-operator", "argocd-operator"]),
+    ("cache", &[], true, &["redis-operator"]),
+    ("databases", &[], true, &["mariadb-operator"]),
+    ("vault", &[], true, &["external-secrets-operator"]),
 ];
 
 /// What an audit said, by the name of the operator.
@@ -93,7 +93,7 @@ pub(crate) fn a_cluster_of_real_operators_is_audited_bounded_and_audited_again(s
     show(&administrator);
     everything_is_seen(&first, &name);
     an_auditor_is_told_what_is_missing(&plane, directory.path(), &first);
-    let team = Audit::run(&directory.path().join("team"), &["--namespace", "audit-own"]);
+    let team = Audit::run(&directory.path().join("team"), &["--namespace", "team-a"]);
     assert_eq!((team.verdict(&name("etcd")), team.outcome(&name("etcd"))), ("unbounded", "bounded"));
     assert_eq!(team.report["unread"].as_array().unwrap().len(), 1, "Secrets: {}", team.report["unread"]);
 
@@ -127,7 +127,7 @@ fn show(kubeconfig: &Path) {
 
 /// Creates everything. The default account of a namespace is Kubernetes' to make.
 fn set_up(plane: &Plane, corpus: &BTreeMap<String, Value>, directory: &Path) {
-    let mut objects = vec![namespace("olmv1-system"), namespace("audit-extensions"), namespace("audit-auditors")];
+    let mut objects = vec![namespace("olmv1-system"), namespace("extensions"), namespace("auditors")];
     for (place, targets, has_account, operators) in INSTALLED {
         objects.push(namespace(place));
         if has_account {
@@ -141,28 +141,28 @@ fn set_up(plane: &Plane, corpus: &BTreeMap<String, Value>, directory: &Path) {
     objects.extend(grants(corpus, directory));
     objects.extend(copies(corpus));
     objects.extend(extensions());
-    objects.push(account("audit-auditors", "auditor"));
+    objects.push(account("auditors", "auditor"));
     // Somebody else may read operators in a single namespace.
-    objects.push(account("audit-own", "team"));
+    objects.push(account("team-a", "team"));
     let operators = json!([{"apiGroups": ["operators.coreos.com"], "resources": ["operatorgroups", "clusterserviceversions"], "verbs": ["list"]}]);
-    objects.push(role(Some("audit-own"), "team", &operators));
-    objects.push(binding(Some("audit-own"), "team", "team", ("audit-own", "team")));
+    objects.push(role(Some("team-a"), "team", &operators));
+    objects.push(binding(Some("team-a"), "team", "team", ("team-a", "team")));
     objects.push(role(None, "audit-operators", &operators));
-    objects.push(binding(None, "audit-operators", "audit-operators", ("audit-auditors", "auditor")));
+    objects.push(binding(None, "audit-operators", "audit-operators", ("auditors", "auditor")));
     let readable = json!([
         {"apiGroups": ["olm.operatorframework.io"], "resources": ["clusterextensions"], "verbs": ["list"]},
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles", "clusterrolebindings", "roles"], "verbs": ["list"]},
         {"apiGroups": [""], "resources": ["serviceaccounts", "namespaces"], "verbs": ["list"]},
         {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["list"]}]);
     objects.push(role(None, "audit-auditor", &readable));
-    objects.push(binding(None, "audit-auditor", "audit-auditor", ("audit-auditors", "auditor")));
-    objects.push(binding(None, "audit-team", "audit-auditor", ("audit-own", "team")));
+    objects.push(binding(None, "audit-auditor", "audit-auditor", ("auditors", "auditor")));
+    objects.push(binding(None, "audit-team", "audit-auditor", ("team-a", "team")));
     objects.push(role(
         None,
         "audit-bindings",
         &json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["rolebindings"], "verbs": ["list"]}]),
     ));
-    objects.push(binding(None, "audit-bindings", "audit-bindings", ("audit-own", "team")));
+    objects.push(binding(None, "audit-bindings", "audit-bindings", ("team-a", "team")));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let api = Api::connect(&plane.kubeconfig()).await.unwrap();
@@ -182,8 +182,8 @@ fn set_up(plane: &Plane, corpus: &BTreeMap<String, Value>, directory: &Path) {
                 );
             }
         }
-        plane.kubeconfig_of(&api, "audit-auditors", "auditor", &directory.join("auditor")).await.unwrap();
-        plane.kubeconfig_of(&api, "audit-own", "team", &directory.join("team")).await.unwrap();
+        plane.kubeconfig_of(&api, "auditors", "auditor", &directory.join("auditor")).await.unwrap();
+        plane.kubeconfig_of(&api, "team-a", "team", &directory.join("team")).await.unwrap();
     });
 }
 
@@ -196,7 +196,7 @@ fn grants(corpus: &BTreeMap<String, Value>, directory: &Path) -> Vec<Value> {
         csv.to_str().unwrap(),
         "--for",
         "serviceaccount",
-        "audit-bounded/installer",
+        "cache/installer",
         "--install-mode",
         "AllNamespaces",
         "--output",
@@ -205,43 +205,41 @@ fn grants(corpus: &BTreeMap<String, Value>, directory: &Path) -> Vec<Value> {
     let derived: Value = serde_json::from_slice(&derived.stdout).unwrap();
     let mut objects = derived["items"].as_array().unwrap().clone();
     let more = json!([{"apiGroups": ["example.com"], "resources": ["nobodyneeds"], "verbs": ["get"]}]);
-    objects.push(role(Some("audit-bounded"), "more", &more));
-    objects.push(binding(Some("audit-bounded"), "more", "more", ("audit-bounded", "installer")));
+    objects.push(role(Some("cache"), "more", &more));
+    objects.push(binding(Some("cache"), "more", "more", ("cache", "installer")));
     let some = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]);
     objects.push(role(None, "audit-some", &some));
-    objects.push(binding(None, "audit-some", "audit-some", ("audit-exceeds", "installer")));
-    objects.push(binding(None, "audit-powerful", "cluster-admin", ("audit-powerful", "installer")));
-    let borrower = ("audit-borrowed", runs_as(&corpus["varnish-operator"]));
+    objects.push(binding(None, "audit-some", "audit-some", ("databases", "installer")));
+    objects.push(binding(None, "vault", "cluster-admin", ("vault", "installer")));
+    let borrower = ("edge", runs_as(&corpus["varnish-operator"]));
     let lent = json!([{"apiGroups": ["example.com"], "resources": ["treasures"], "verbs": ["get", "update"]}]);
-    objects.push(role(Some("audit-own"), "lent", &lent));
-    objects.push(binding(Some("audit-own"), "lent", "lent", borrower));
+    objects.push(role(Some("team-a"), "lent", &lent));
+    objects.push(binding(Some("team-a"), "lent", "lent", borrower));
     objects
 }
 
 /// A copy as OLM makes them, and something that only calls itself one.
 fn copies(corpus: &BTreeMap<String, Value>) -> Vec<Value> {
     let copy = |operator: &str, from: &str, name: Option<&str>| {
-        let mut copy = installed(&corpus[operator], "audit-own", false).remove(0);
+        let mut copy = installed(&corpus[operator], "team-a", false).remove(0);
         copy["metadata"]["labels"]["olm.copiedFrom"] = from.into();
         if let Some(name) = name {
             copy["metadata"]["name"] = name.into();
         }
         copy
     };
-    vec![copy("grafana-operator", "audit-shared", None), copy("zookeeper-operator", "nowhere", Some("lone.v1"))]
+    vec![copy("grafana-operator", "monitoring", None), copy("zookeeper-operator", "nowhere", Some("lone.v1"))]
 }
 
 fn extensions() -> Vec<Value> {
-    let within = "audit-extensions";
+    let within = "extensions";
     let modest =
         json!([{"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get", "list", "watch", "update"]}]);
     let everything = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
     let mut objects = vec![account(within, "installer")];
-    for (name, account, rules) in [
-        ("audit-modest", None, &modest),
-        ("audit-named", Some("installer"), &modest),
-        ("audit-mighty", None, &everything),
-    ] {
+    for (name, account, rules) in
+        [("widgets", None, &modest), ("gadgets", Some("installer"), &modest), ("everything", None, &everything)]
+    {
         let bundle = bundled(name, within, rules);
         objects.push(extension(name, within, account));
         objects.push(release(name, within, &bundle));
@@ -263,10 +261,10 @@ fn everything_is_seen(audit: &Audit, name: &dyn Fn(&str) -> String) {
     for (place, .., operators) in INSTALLED {
         for operator in operators {
             let (verdict, outcome) = match place {
-                "audit-bounded" | "audit-powerful" => ("bounded", "none"),
-                "audit-exceeds" => ("exceeds", "none"),
-                "audit-admin" => ("unbounded", "impossible"),
-                "audit-mixed" if *operator == "flux-operator" => ("unbounded", "impossible"),
+                "cache" | "vault" => ("bounded", "none"),
+                "databases" => ("exceeds", "none"),
+                "delivery" => ("unbounded", "impossible"),
+                "operators" if *operator == "flux-operator" => ("unbounded", "impossible"),
                 _ => ("unbounded", "bounded"),
             };
             let name = name(operator);
@@ -292,7 +290,7 @@ fn everything_is_seen(audit: &Audit, name: &dyn Fn(&str) -> String) {
     assert_eq!(borrowed.len(), 1, "{holds:?}");
     assert_eq!(
         (&borrowed[0]["namespace"], &borrowed[0]["rules"][0]["resources"]),
-        (&json!("audit-own"), &json!(["treasures"]))
+        (&json!("team-a"), &json!(["treasures"]))
     );
     assert!(
         operators["lone.v1"]["notes"][0].as_str().unwrap().contains("says that it is a copy"),
@@ -300,12 +298,9 @@ fn everything_is_seen(audit: &Audit, name: &dyn Fn(&str) -> String) {
         operators["lone.v1"]
     );
     let accounts = audit.report["accounts"].as_array().unwrap();
-    let surplus =
-        accounts.iter().find(|account| account["identity"] == "ServiceAccount audit-bounded/installer").unwrap();
+    let surplus = accounts.iter().find(|account| account["identity"] == "ServiceAccount cache/installer").unwrap();
     assert_eq!(surplus["unused"][0]["rules"][0]["resources"], json!(["nobodyneeds"]), "{surplus}");
-    for (extension, outcome) in
-        [("audit-modest", "bounded"), ("audit-named", "bounded"), ("audit-mighty", "impossible")]
-    {
+    for (extension, outcome) in [("widgets", "bounded"), ("gadgets", "bounded"), ("everything", "impossible")] {
         assert_eq!(
             (audit.verdict(extension), audit.outcome(extension)),
             ("unbounded", outcome),
@@ -313,7 +308,7 @@ fn everything_is_seen(audit: &Audit, name: &dyn Fn(&str) -> String) {
             operators[extension]
         );
     }
-    assert!(operators["audit-named"]["why"].as_str().unwrap().contains("OLM ignores spec.serviceAccount"));
+    assert!(operators["gadgets"]["why"].as_str().unwrap().contains("OLM ignores spec.serviceAccount"));
 }
 
 /// Without RoleBindings and Secrets nothing is guessed; with what the report says to paste, everything is there.
@@ -331,10 +326,10 @@ fn an_auditor_is_told_what_is_missing(plane: &Plane, directory: &Path, complete:
     assert_eq!(partial.verdict("mariadb-operator.v26.6.0"), "unknown");
     // That nothing bounds it, and that it is cluster-admin, is known all the same.
     let known = partial.operators();
-    let mighty = known["audit-mighty"];
+    let mighty = known["everything"];
     assert_eq!((&mighty["verdict"], &mighty["clusterAdmin"][0]["way"]), (&json!("unbounded"), &json!("everything")));
     assert!(mighty["notes"][0].as_str().unwrap().contains("its release could not be read"), "{mighty}");
-    assert_eq!(partial.outcome("audit-modest"), "impossible");
+    assert_eq!(partial.outcome("widgets"), "impossible");
 
     let commands: Vec<&str> =
         partial.report["grant"].as_array().unwrap().iter().map(|command| command.as_str().unwrap()).collect();
@@ -362,13 +357,13 @@ fn everything_proposed_bounds(before: &Audit, after: &Audit) {
         assert_eq!(after.verdict(name), "bounded", "{}", after.operators()[name]);
     }
     // Nothing else has changed but for the setting, which holds every extension to its own identity.
-    assert_eq!(after.verdict("audit-mighty"), "exceeds");
+    assert_eq!(after.verdict("everything"), "exceeds");
     assert_eq!(after.verdict("flux-operator.v0.58.1"), "unbounded");
     let accounts = after.report["accounts"].as_array().unwrap();
     let identities: Vec<&str> = accounts.iter().map(|account| account["identity"].as_str().unwrap()).collect();
     assert_eq!(
         identities,
-        ["ServiceAccount audit-bounded/installer", "ServiceAccount audit-powerful/installer"],
+        ["ServiceAccount cache/installer", "ServiceAccount vault/installer"],
         "nothing proposed is too much"
     );
 }
