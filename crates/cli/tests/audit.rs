@@ -455,6 +455,15 @@ fn releases_of_a_real_olm_are_read() {
 }
 
 #[test]
+fn a_release_of_nonsense_is_read_as_far_as_it_goes() {
+    let nonsense = [json!(5), json!({"kind": "Role"}), json!({"kind": "RoleBinding", "metadata": "x", "subjects": 7})];
+    let kept = release("ext", "team-x", &nonsense);
+    let (code, report) =
+        Dump::of([namespace("olmv1-system"), namespace("team-x"), extension("ext", "team-x", None), kept]).audit(&[]);
+    assert_eq!((code, &of(&report, "ext")["holds"]), (1, &json!([])));
+}
+
+#[test]
 fn what_an_extension_brings_as_helm_hooks_counts() {
     let bundle = bundled("ext", "team-x", &rule("example.com", "widgets", &["get"]));
     let hook = binding(None, "hook", "cluster-admin", ("team-x", "ext-operator"));

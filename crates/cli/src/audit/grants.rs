@@ -64,14 +64,23 @@ impl<'m> Grants<'m> {
         self.is_complete
     }
 
+    /// Whether any binding names an identity, be it to a role that does not exist.
+    pub(super) fn is_named(&self, identity: &Identity) -> bool {
+        self.naming(identity).next().is_some()
+    }
+
     /// The roles that bindings give an identity, by its name and by its groups. A role that does not exist gives nothing.
     pub(super) fn of(&self, identity: &Identity) -> Vec<Held> {
+        self.naming(identity).filter_map(|binding| self.held(binding)).collect()
+    }
+
+    fn naming(&self, identity: &Identity) -> impl Iterator<Item = &'m Value> {
         let account = identity.as_service_account().map(|(_, name)| name);
         let names = [Some(identity.user()), account].into_iter().flatten();
         let names = names.chain(identity.groups().iter().map(String::as_str));
         let may_name: BTreeSet<usize> = names.filter_map(|name| self.by_name.get(name)).flatten().copied().collect();
         let bindings = may_name.into_iter().map(|position| self.bindings[position]);
-        bindings.filter(|binding| is_named(identity, binding)).filter_map(|binding| self.held(binding)).collect()
+        bindings.filter(move |binding| is_named(identity, binding))
     }
 
     fn held(&self, binding: &Value) -> Option<Held> {

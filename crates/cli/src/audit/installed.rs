@@ -93,6 +93,7 @@ fn unpacked(release: &Value) -> Result<Vec<Value>, String> {
         let written = documents::parse(Path::new("a Helm hook of its release"), text(hook, "/manifest").as_bytes());
         objects.extend(written.map_err(|error| error.to_string())?);
     }
+    objects.retain(is_object);
     for object in &mut objects {
         if is_namespaced(object) && text(object, "/metadata/namespace").is_empty() {
             object["metadata"]["namespace"] = namespace.as_str().into();
@@ -112,6 +113,11 @@ fn json(bytes: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(&unpacked).map_err(|error| error.to_string())
 }
 
+/// Whether it is an object with a name; OLM writes no others.
+fn is_object(object: &Value) -> bool {
+    !text(object, "/metadata/name").is_empty()
+}
+
 fn is_namespaced(object: &Value) -> bool {
     let group = text(object, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
     bounds::olm::kinds::resource(group, text(object, "/kind")).is_none_or(|resource| resource.is_namespaced)
@@ -126,14 +132,16 @@ fn of_sets(manifests: &Manifests, extension: &str) -> Option<Installed> {
         for set in list(manifests, kind).filter(|set| is_active_set_of(set, extension)) {
             let phases = set.pointer("/spec/phases").and_then(Value::as_array).into_iter().flatten();
             let entries = phases.filter_map(|phase| phase["objects"].as_array()).flatten();
-            found.objects.extend(entries.filter_map(|entry| entry.get("object")).cloned());
+            found
+                .objects
+                .extend(entries.filter_map(|entry| entry.get("object")).filter(|object| is_object(object)).cloned());
             found.records.push(Record { object: set.clone(), resource });
             for secret in list(manifests, SECRETS).filter(|secret| {
                 text(secret, "/type") == OBJECT_DATA && text(secret, REVISION) == text(set, "/metadata/name")
             }) {
                 let kept = secret["data"].as_object().into_iter().flatten();
                 let kept = kept.filter_map(|(_, value)| STANDARD.decode(value.as_str()?).ok());
-                found.objects.extend(kept.filter_map(|bytes| json(&bytes).ok()));
+                found.objects.extend(kept.filter_map(|bytes| json(&bytes).ok()).filter(is_object));
                 found.records.push(Record { object: secret.clone(), resource: "secrets" });
             }
         }

@@ -1,6 +1,7 @@
 //! The published policy as the judge: what was read is all that it can look up, and what could not be read fails.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::value::RawValue;
@@ -90,17 +91,19 @@ impl<'p> Judge<'p> {
         Judge { policy, source, unread: unread.iter().map(failing).collect() }
     }
 
-    pub(super) fn policy(&self) -> &'p Policy {
-        self.policy
-    }
-
     pub(super) fn manifests(&self) -> &Manifests {
         &self.source.manifests
     }
 
-    /// Everything that was read, again.
-    pub(super) fn into_manifests(self) -> Manifests {
-        Arc::into_inner(self.source).map(|kept| kept.manifests).unwrap_or_default()
+    /// The same judge of the cluster as it would be with these objects applied. Nothing may be looking things up any more;
+    /// otherwise there is none.
+    pub(super) fn with<'o>(self, objects: impl Iterator<Item = &'o Value>, unread: &[Unread]) -> Option<Self> {
+        let mut manifests = Arc::into_inner(self.source)?.manifests;
+        let file: Arc<Path> = Path::new("the proposal").into();
+        for object in objects {
+            manifests.lay_over(object.clone(), &file).ok()?;
+        }
+        Some(Judge::new(self.policy, manifests, unread))
     }
 
     /// What a decision looks things up with.

@@ -76,7 +76,7 @@ fn kubectl(kubeconfig: &Path, script: &str) -> Result<String, String> {
     if run.status.success() { Ok(said) } else { Err(said) }
 }
 
-pub(crate) fn a_cluster_of_real_operators_is_audited_bounded_and_audited_again(stage: &Stage) {
+pub(crate) fn a_cluster_of_real_operators_is_audited_bounded_and_audited_again(_: &Stage) {
     if kubectl(Path::new("/dev/null"), "kubectl version --client").is_err() {
         test_parts::not_run("no cluster was audited: kubectl is not on PATH");
         return;
@@ -112,7 +112,6 @@ pub(crate) fn a_cluster_of_real_operators_is_audited_bounded_and_audited_again(s
         "{}",
         String::from_utf8_lossy(&again.stderr)
     );
-    _ = stage;
 }
 
 /// Keeps what people would see, where somebody wants to look at it.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bounds::cluster::{OPERATOR_GROUPS, SERVICE_ACCOUNTS};
+use bounds::cluster::{LookupError, OPERATOR_GROUPS, SERVICE_ACCOUNTS};
 use bounds::decide::Lookups;
 use bounds::rbac::Grant;
 use serde_json::{Value, json};
@@ -85,7 +85,10 @@ impl<'d> Drafter<'d> {
             .manifests()
             .get(OPERATOR_GROUPS.api_version, OPERATOR_GROUPS.kind, Some(namespace), group)
             .cloned();
-        let Some(old) = found else { return Ok(()) };
+        let Some(old) = found else {
+            let lookup = format!("OperatorGroup {namespace}/{group}");
+            return Err(LookupError::new(&lookup, "it was not read").into());
+        };
         let is_admin = |member: &&usize| !operators[**member].audited.admin.is_empty();
         let shared = if members.iter().any(|member| is_admin(&member)) {
             None
@@ -165,14 +168,14 @@ impl<'d> Drafter<'d> {
         Some(drafted(labels.join(", "), parts, old, bounded, operators))
     }
 
-    /// An account that is not there, and that nothing is granted to.
+    /// An account that is not there, and that nothing is bound to.
     fn account(&self, namespace: &str, name: &str) -> Whom {
         let named = |number: usize| if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
         let is_free = |name: &String| {
             let (version, kind) = (SERVICE_ACCOUNTS.api_version, SERVICE_ACCOUNTS.kind);
             let whom = Whom::Account { namespace: namespace.to_owned(), name: name.clone() };
             self.judge.manifests().get(version, kind, Some(namespace), name).is_none()
-                && self.grants.of(&whom.identity().itself()).is_empty()
+                && !self.grants.is_named(&whom.identity().itself())
         };
         let free = (1..=MAX_TRIES).map(named).find(is_free).unwrap_or_else(|| name.to_owned());
         Whom::Account { namespace: namespace.to_owned(), name: free }

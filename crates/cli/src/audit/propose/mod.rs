@@ -9,8 +9,6 @@ mod parts;
 mod prove;
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -116,16 +114,13 @@ pub(super) fn all(
         drafter.extensions(extensions);
         drafter.finished()
     };
-    let (policy, mut manifests) = (judge.policy(), judge.into_manifests());
-    let file: Arc<Path> = Path::new("the proposal").into();
-    for object in drafts.iter().flat_map(|draft| &draft.proposal.objects) {
-        // Drafts name different objects, each once.
-        _ = manifests.lay_over(object.clone(), &file);
-    }
-    let judge = Judge::new(policy, manifests, unread);
-    let proven = in_parallel(&drafts, |draft| match &draft.members {
-        Members::Operators(members) => prove::group(&judge, draft, members, operators, &rules.v0),
-        Members::Extension(member) => prove::extension(&judge, draft, &extensions[*member], &rules.v1),
+    let judge = judge.with(drafts.iter().flat_map(|draft| &draft.proposal.objects), unread);
+    let proven = in_parallel(&drafts, |draft| {
+        let judge = judge.as_ref().ok_or("what would be proposed cannot be laid over the cluster")?;
+        match &draft.members {
+            Members::Operators(members) => prove::group(judge, draft, members, operators, &rules.v0),
+            Members::Extension(member) => prove::extension(judge, draft, &extensions[*member], &rules.v1),
+        }
     });
     let mut proposals = Vec::new();
     for (draft, proven) in drafts.into_iter().zip(proven) {

@@ -32,6 +32,9 @@ pub(super) fn group(
 }
 
 fn refused(answer: &Answer) -> String {
+    if answer.is_unknown() {
+        return format!("what would be proposed could not be proven: {}", answer.sentence());
+    }
     format!("the policy does not admit what would be proposed: {}", answer.message)
 }
 
