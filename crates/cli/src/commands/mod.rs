@@ -46,7 +46,7 @@ To dump what the policy looks up:
     /// cluster-admin in effect, 2 if something could not be read.
     #[command(after_long_help = "Examples:
   operator-bounds audit
-  operator-bounds audit --context production --write proposed/ && kubectl diff -f proposed/
+  operator-bounds audit --context production --write proposed/ ; kubectl diff -f proposed/
   operator-bounds audit -n team-a --output json
   operator-bounds audit --output html --output-file audit.html
   operator-bounds audit --cluster dump/
