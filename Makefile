@@ -67,7 +67,7 @@ oracle-tests: $(CLI) ## Compare coverage with Kubernetes' own Go code (needs Go)
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
 .PHONY: html-tests
-html-tests: $(CLI) ## The page of `check --output html` in a real browser (needs Chromium and Node 20)
+html-tests: $(CLI) ## The pages of `check` and `audit` in a real browser (needs Chromium and Node 20)
 	@if [ -n "$(CHROMIUM)" ] && command -v node >/dev/null; then \
 	  OPERATOR_BOUNDS=$(CURDIR)/$(CLI) CHROMIUM=$(CHROMIUM) node --test tests/html/; \
 	else \
@@ -110,7 +110,7 @@ release-check: toolchain ## Versions agree, workflows are pinned (RELEASE_TAG=v0
 	cargo test --locked -q --workspace --test release
 
 .PHONY: live-tests
-live-tests: toolchain ## Commands with --kubeconfig, and their look-ups, on a real API server (needs Go)
+live-tests: toolchain ## Commands with --kubeconfig, audit of real operators, and look-ups, on a real API server (needs Go and kubectl)
 	@if command -v go >/dev/null; then \
 	  cargo test --locked --workspace --test live -- --include-ignored; \
 	else \

@@ -174,7 +174,7 @@ object! {
     #[derive(Debug, Clone)]
     pub struct Olm {
         /// The accounts of OLM v0's controllers.
-        pub(crate) v0_users: Vec<String> = "v0Users",
+        pub v0_users: Vec<String> = "v0Users",
         /// The accounts of the gate, which `guardSubscriptions` lets approve InstallPlans.
         pub(crate) gate_users: Vec<String> = "gateUsers",
         /// The accounts of OLM v1's controller.

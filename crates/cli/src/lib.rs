@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod audit;
 mod cache;
 pub mod check;
 pub mod derive;
@@ -19,6 +20,7 @@ mod input;
 pub mod live;
 pub mod manifests;
 mod mask;
+mod page;
 pub mod policy;
 mod rbac;
 pub mod replay;

@@ -5,8 +5,9 @@ mod commands;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use commands::Command;
+use commands::plugin::{self, Called};
 
 /// The exit code when no answer could be given.
 const FAILED: u8 = 2;
@@ -22,7 +23,14 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    Cli::parse().command.run().unwrap_or_else(|error| {
+    let called = Called::now();
+    let ran = if called == Called::Completer {
+        plugin::complete(&Cli::command())
+    } else {
+        let matches = called.name(Cli::command()).get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command.run()
+    };
+    ran.unwrap_or_else(|error| {
         // Whoever closed the pipe has seen enough.
         let is_pipe = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
         if !error.chain().filter_map(|cause| cause.downcast_ref()).any(is_pipe) {

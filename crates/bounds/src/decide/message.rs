@@ -88,7 +88,7 @@ fn noted(notes: &[String], room: usize) -> String {
 /// A name in a command that may be copied: quoted where a shell would interpret part of it. Names of accounts and
 /// namespaces in a spec are whatever a tenant wrote there.
 #[must_use]
-pub(crate) fn shell(name: &str) -> String {
+pub fn shell(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._/:,".contains(c);
     if !name.is_empty() && !name.starts_with('-') && name.chars().all(plain) {
         return name.to_owned();

@@ -174,7 +174,7 @@ impl<'a> ClusterServiceVersion<'a> {
     /// The accounts that its Deployments run as. OLM does not know the deprecated alias: where it sets up serving, it
     /// writes `default` next to it, and Kubernetes uses that one.
     #[must_use]
-    pub(crate) fn accounts(&self) -> BTreeSet<&str> {
+    pub fn accounts(&self) -> BTreeSet<&str> {
         let serving = self.serving_deployments();
         let deployments = &self.strategy().deployments;
         let defaulted = deployments.iter().filter(|deployment| {

@@ -1,256 +1,202 @@
-//! A self-contained page: what each operator asks for against what it may have.
-//!
-//! Everything in a manifest is untrusted, so every text goes through [`esc`], and the page's own script and style are the
-//! only ones that its security policy lets run.
+//! The verdicts as a page: what each operator asks for against what it may have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use bounds::rbac::{Scope, Target};
-use sha2::{Digest, Sha256};
+use bounds::rbac::Rule;
 
-use super::explain::{Asked, Bound, Cover, Explained, Weight, atoms};
-use super::junit::xml as esc;
+use crate::audit::admin::{self, Admin, Admins, Right, Way};
+use crate::page::matrix::{Mark, Matrix};
+use crate::page::{Card, Page, paste, text};
+
+use super::explain::{Asked, Bound, Cover, Explained, Weight};
 use super::report::{Emitter, Summary};
 use super::verdict::{Finding, Status};
 
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
-/// The verbs that everybody knows, in the order in which everybody says them.
-const VERBS: [&str; 9] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
-
-/// The page. What it filters by comes first, so the objects wait until all of them are known.
+/// The page. What is worst comes first, so the objects wait until all of them are known.
 #[derive(Debug, Default)]
 pub struct Html {
-    objects: String,
-    statuses: BTreeSet<Status>,
-    scopes: BTreeSet<Scope>,
-    count: usize,
+    cards: Vec<Card>,
 }
 
 impl Emitter for Html {
     fn finding(&mut self, _out: &mut dyn Write, finding: &Finding) -> io::Result<()> {
         if finding.status != Status::NotJudged {
-            self.statuses.insert(finding.status);
-            self.count += 1;
-            self.object(finding);
+            self.cards.push(card(finding, self.cards.len()));
         }
         Ok(())
     }
 
     fn finish(&mut self, out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
-        let policy = format!(
-            "default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
-            digest(STYLE),
-            digest(SCRIPT)
-        );
-        writeln!(
-            out,
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta name=\"referrer\" content=\"no-referrer\">\n<title>operator-bounds: {}</title>\n\
-             <style>{STYLE}</style>\n</head>\n<body>\n\
-             <a class=\"skip\" href=\"#objects\">Skip to the objects</a>\n\
-             <header><h1>operator-bounds check</h1><button type=\"button\" id=\"theme\" hidden>Dark</button><p>{}</p></header>",
-            esc(&summary.describe()),
-            esc(&summary.describe())
-        )?;
-        problems(out, summary)?;
-        self.filters(out)?;
-        writeln!(
-            out,
-            "<main id=\"objects\">\n<p id=\"nothing\" hidden>Nothing matches.</p>\n{}</main>\n<script>{SCRIPT}</script>\n\
-             </body>\n</html>",
-            self.objects
-        )
+        let page = Page {
+            title: "operator-bounds check",
+            lead: summary.describe(),
+            problems: summary.problems.iter().map(ToString::to_string).collect(),
+            cards: std::mem::take(&mut self.cards),
+            ..Page::default()
+        };
+        page.write(out)
     }
 }
 
-fn digest(content: &str) -> String {
-    format!("sha256-{}", STANDARD.encode(Sha256::digest(content.as_bytes())))
+fn card(finding: &Finding, number: usize) -> Card {
+    let name = &finding.name;
+    let is_operator = name.kind == "ClusterServiceVersion";
+    let admin = finding.explained.as_ref().map(admins);
+    let mut card = Card {
+        rank: (
+            Status::ALL.iter().position(|status| *status == finding.status).unwrap_or_default(),
+            admin.as_ref().is_none_or(Vec::is_empty),
+        ),
+        verdict: finding.status.word(),
+        name: name.name.clone(),
+        place: if is_operator { name.namespace.clone() } else { format!("{} {}", name.kind, name.namespace) },
+        boundary: boundary(finding),
+        missing: finding.explained.as_ref().map(missing).unwrap_or_default(),
+        admin: admin.as_ref().map(|admin| ways(admin.iter())),
+        ..Card::default()
+    };
+    card.body = body(finding, admin.as_deref().unwrap_or_default());
+    if let Some(explained) = &finding.explained {
+        let matrix = matrix(explained);
+        card.scopes = matrix.scopes();
+        card.body.push_str(&matrix.html(&name.to_string()));
+    }
+    if let Some(rbac) = &finding.rbac {
+        let what = format!("the RBAC for {name}");
+        card.body.push_str(&paste(&format!("rbac-{number}"), "RBAC that is missing", &what, rbac));
+    }
+    card
 }
 
-/// What could not be read comes first: without it the report is incomplete.
-fn problems(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
-    if summary.problems.is_empty() {
-        return Ok(());
-    }
-    let items: String =
-        summary.problems.iter().map(|problem| format!("<li>{}</li>", esc(&problem.to_string()))).collect();
-    writeln!(
-        out,
-        "<section class=\"problems\" role=\"alert\"><h2><span class=\"badge unknown\">not read</span> This report is incomplete</h2><ul>{items}</ul></section>"
-    )
+/// The words for the ways, each once.
+pub(crate) fn ways<'a>(admins: impl Iterator<Item = &'a Admin>) -> Vec<&'static str> {
+    let ways: BTreeSet<Way> = admins.map(|admin| admin.way).collect();
+    ways.into_iter().map(Way::word).collect()
 }
 
-impl Html {
-    fn filters(&self, out: &mut dyn Write) -> io::Result<()> {
-        let option = |value: &str| format!("<option value=\"{0}\">{0}</option>", esc(value));
-        let statuses: String = self.statuses.iter().map(|status| option(status.word())).collect();
-        let scopes: String = self.scopes.iter().map(|scope| option(&scope.to_string())).collect();
-        writeln!(
-            out,
-            "<form id=\"filters\" class=\"filters\" role=\"search\" hidden>\n\
-             <label>Name or resource <input id=\"text\" type=\"search\" autocomplete=\"off\"></label>\n\
-             <label>Verdict <select id=\"status\"><option value=\"\">all</option>{statuses}</select></label>\n\
-             <label>Scope <select id=\"scope\"><option value=\"\">all</option>{scopes}</select></label>\n\
-             <label>Permissions <select id=\"cells\"><option value=\"\">all</option><option>missing</option>\
-             <option>covered</option><option>implied</option></select></label>\n\
-             <output id=\"shown\" aria-live=\"polite\"></output>\n</form>\n\
-             <ul class=\"legend\" aria-label=\"Legend\"><li><span class=\"key covered\">✓</span> covered</li>\
-             <li><span class=\"key missing\">✗</span> missing</li>\
-             <li><span class=\"key implied\">–</span> implied by what OLM does for the operator</li></ul>"
-        )
+/// Who bounds it, for the overview.
+fn boundary(finding: &Finding) -> String {
+    let explained = finding.explained.iter().flat_map(|explained| &explained.boundaries);
+    let labels: Vec<&str> = explained.map(|bound| bound.label.as_str()).collect();
+    match (finding.status, finding.facts.get("boundary")) {
+        _ if !labels.is_empty() => labels.join(", "),
+        (_, Some(user)) => user.clone(),
+        (Status::Unbounded, None) => "nothing".to_owned(),
+        (_, None) => "–".to_owned(),
     }
+}
 
-    fn object(&mut self, finding: &Finding) {
-        let status = finding.status.word();
-        let name = finding.name.to_string();
-        let place = format!("{}:{}", finding.file.display(), finding.place.line);
-        self.objects.push_str(&format!(
-            "<section class=\"object\" data-status=\"{status}\" data-text=\"{}\">\n<h2><span class=\"badge {status}\">{status}</span> \
-             <bdi>{}</bdi></h2>\n<p class=\"where\"><bdi>{}</bdi></p>\n",
-            esc(&format!("{name} {place}").to_lowercase()),
-            esc(&name),
-            esc(&place)
+/// How many rules of the operator ask for something that is missing.
+fn missing(explained: &Explained) -> usize {
+    explained.asked.iter().map(|asked| asked.missing().len()).sum()
+}
+
+fn body(finding: &Finding, admins: &[Admin]) -> String {
+    let place = format!("{}:{}", finding.file.display(), finding.place.line);
+    let mut out = format!("<p class=\"where\">{} in <bdi>{}</bdi></p>\n", text(&finding.name.kind), text(&place));
+    if let Some(remark) = finding.remark() {
+        out.push_str(&format!("<p>{}</p>\n", text(&remark)));
+    }
+    out.push_str(&as_admins(admins));
+    for bound in finding.explained.iter().flat_map(|explained| &explained.boundaries) {
+        out.push_str(&holds(bound));
+    }
+    if let Some(message) = &finding.message {
+        out.push_str(&format!(
+            "<pre class=\"message\" tabindex=\"0\">{}</pre>\n",
+            text(&shortened(message, finding.explained.is_some()))
         ));
-        if let Some(remark) = finding.remark() {
-            self.objects.push_str(&format!("<p class=\"by\">{}</p>\n", esc(&remark)));
-        }
-        for bound in finding.explained.iter().flat_map(|explained| &explained.boundaries) {
-            self.objects.push_str(&boundary(bound));
-        }
-        if let Some(message) = &finding.message {
-            self.objects.push_str(&format!("<pre class=\"message\">{}</pre>\n", esc(message)));
-        }
-        for warning in &finding.warnings {
-            self.objects.push_str(&format!("<p class=\"warning\">{}</p>\n", esc(warning)));
-        }
-        if let Some(explained) = &finding.explained {
-            for (scope, rows) in matrix(explained) {
-                self.objects.push_str(&table(&scope, &rows, &name));
-                self.scopes.insert(scope);
-            }
-        }
-        if let Some(rbac) = &finding.rbac {
-            self.objects.push_str(&paste(rbac, self.count, &name));
-        }
-        self.objects.push_str("</section>\n");
     }
+    for warning in &finding.warnings {
+        out.push_str(&format!("<p class=\"warning\">{}</p>\n", text(warning)));
+    }
+    out
 }
 
-fn boundary(bound: &Bound) -> String {
+/// A refusal without its list of rules, where the matrix shows them.
+fn shortened(message: &str, is_shown: bool) -> String {
+    let is_listed =
+        |line: &str| line.starts_with("    ") || line == "  cluster-wide" || line.starts_with("  in namespace ");
+    let lines = message.lines().filter(|line| !(is_shown && is_listed(line)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Who is cluster-admin in effect, and by which rules; nothing where nobody is.
+pub(crate) fn as_admins(admins: &[Admin]) -> String {
+    let rule = |right: &Right| {
+        let (rule, scope, from) = (right.rule.to_string(), right.scope.to_string(), &right.from);
+        format!("<li><code>{}</code> {} ({})", text(&rule), text(&scope), text(from))
+    };
+    let each: String = admins
+        .iter()
+        .map(|admin| {
+            let rules: String = admin.rights.iter().map(rule).collect();
+            format!("<li>{}<ul>{rules}</ul>", text(&admin.to_string()))
+        })
+        .collect();
+    if each.is_empty() {
+        return each;
+    }
+    format!("<div class=\"warning bad-edge\"><strong>Cluster-admin in effect</strong><ul>{each}</ul></div>\n")
+}
+
+fn holds(bound: &Bound) -> String {
     let through: Vec<String> =
         bound.grants.iter().map(|grant| format!("{} → {} {}", grant.binding, grant.role, grant.scope)).collect();
     let holds =
         if through.is_empty() { "holds nothing here".to_owned() } else { format!("holds {}", through.join("; ")) };
-    format!("<p class=\"by\">Boundary: {} ({}); it {}</p>\n", esc(&bound.label), esc(&bound.by), esc(&holds))
+    format!("<p>Boundary: {} ({}); it {}</p>\n", text(&bound.label), text(&bound.by), text(&holds))
 }
 
-/// The RBAC to apply, with a button that copies it.
-fn paste(rbac: &str, number: usize, name: &str) -> String {
-    format!(
-        "<div class=\"bar\"><h3>RBAC that is missing</h3><button type=\"button\" data-copies=\"rbac-{number}\" hidden \
-         aria-label=\"Copy the RBAC for {}\">Copy</button></div>\n<pre id=\"rbac-{number}\" tabindex=\"0\">{}</pre>\n",
-        esc(name),
-        esc(rbac)
-    )
-}
-
-/// What becomes of one verb on one resource.
-#[derive(Debug, Default)]
-struct Cell {
-    missing: bool,
-    /// Whether the operator itself asks for it somewhere.
-    declared: bool,
-    notes: BTreeSet<String>,
-}
-
-/// A row: the resource and its group, and a cell for each verb.
-type Rows = BTreeMap<(String, String), BTreeMap<String, Cell>>;
-
-fn matrix(explained: &Explained) -> BTreeMap<Scope, Rows> {
-    let mut scopes: BTreeMap<Scope, Rows> = BTreeMap::new();
+/// The accounts that would be cluster-admin in effect, by what the operator asks for them.
+fn admins(explained: &Explained) -> Vec<Admin> {
+    let mut accounts: BTreeMap<&str, Vec<Right>> = BTreeMap::new();
     for asked in &explained.asked {
-        for weight in &asked.atoms {
-            for atom in atoms(std::slice::from_ref(&weight.rule)) {
-                let row = match atom.target {
-                    Target::Url(url) => (url.to_owned(), "URL".to_owned()),
-                    Target::Resource { group, resource, name } => {
-                        let resource = name.map_or(resource.to_owned(), |name| format!("{resource} named {name}"));
-                        (resource, if group.is_empty() { "core".to_owned() } else { group.to_owned() })
-                    }
-                };
-                let rows = scopes.entry(asked.scope.clone()).or_default();
-                let cell = rows.entry(row).or_default().entry(atom.verb.to_owned()).or_default();
-                cell.missing |= weight.is_missing();
-                cell.declared |= asked.source.is_some();
-                cell.notes.insert(note(explained, asked, weight));
-            }
+        if let Some(source) = &asked.source {
+            let (scope, rule, from) = (asked.scope.clone(), asked.rule.clone(), asked_by(asked));
+            let right = Right { scope, rule, from, is_asked: true };
+            accounts.entry(&source.account).or_default().push(right);
         }
     }
-    scopes
+    let each = accounts.into_iter().flat_map(|(account, rights)| {
+        let account = if account.is_empty() { "default" } else { account };
+        admin::ways(&format!("service account {account}"), &rights, &BTreeSet::new(), &Admins::default())
+    });
+    each.collect()
 }
 
-/// Where it is asked for, and what covers it.
-fn note(explained: &Explained, asked: &Asked, weight: &Weight) -> String {
-    let asked_by = match (&asked.source, &asked.why) {
-        (Some(source), _) => format!("line {}: {}", asked.place.line, source.path()),
+fn matrix(explained: &Explained) -> Matrix {
+    let mut matrix = Matrix::default();
+    for asked in &explained.asked {
+        let fate = |atom: &Rule<'_>| match asked.atoms.iter().find(|weight| weight.rule == *atom) {
+            Some(weight) if weight.is_missing() => (Mark::Missing, None),
+            Some(weight) => (Mark::Covered, covered(explained, weight)),
+            None => (Mark::Covered, None),
+        };
+        matrix.add(&asked.scope, &asked.rule, asked.source.is_none(), &asked_by(asked), &fate);
+    }
+    matrix
+}
+
+fn asked_by(asked: &Asked) -> String {
+    match (&asked.source, &asked.why) {
+        (Some(source), _) => {
+            format!("{}[{}].rules[{}], line {}", source.section, source.entry, source.rule, asked.place.line)
+        }
         (None, Some(why)) => why.clone(),
         (None, None) => "implied".to_owned(),
-    };
-    let covers = explained.boundaries.iter().zip(&weight.covered).map(|(bound, cover)| match cover {
-        Cover::Missing => format!("{} does not hold it", bound.label),
-        Cover::By { grant, .. } => {
-            bound.grants.get(*grant).map_or("covered".to_owned(), |grant| format!("covered by {}", grant.role))
-        }
-        Cover::Honored => format!("{} may escalate or bind", bound.label),
-        Cover::Review => "covered according to the API server".to_owned(),
+    }
+}
+
+/// What covers a permission that every boundary holds.
+fn covered(explained: &Explained, weight: &Weight) -> Option<String> {
+    let each = explained.boundaries.iter().zip(&weight.covered).filter_map(|(bound, cover)| match cover {
+        Cover::Missing => None,
+        Cover::By { grant, .. } => bound.grants.get(*grant).map(|grant| format!("covered by {}", grant.role)),
+        Cover::Honored => Some(format!("{} may escalate or bind", bound.label)),
+        Cover::Review => Some("covered according to the API server".to_owned()),
     });
-    format!("{asked_by}; {}", covers.collect::<Vec<_>>().join("; "))
-}
-
-fn table(scope: &Scope, rows: &Rows, name: &str) -> String {
-    let used: BTreeSet<&str> = rows.values().flat_map(|cells| cells.keys().map(String::as_str)).collect();
-    let known = VERBS.into_iter().filter(|verb| used.contains(verb));
-    let verbs: Vec<&str> = known.chain(used.iter().copied().filter(|verb| !VERBS.contains(verb))).collect();
-    let scope = esc(&scope.to_string());
-    let head: String = verbs.iter().map(|verb| format!("<th scope=\"col\">{}</th>", esc(verb))).collect();
-    let body: String = rows.iter().map(|(row, cells)| line(row, cells, &verbs)).collect();
-    format!(
-        "<div class=\"scope\" data-scope=\"{scope}\">\n<h3>{scope}</h3>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" \
-         aria-label=\"Permissions of {0} {scope}\">\n<table>\n<caption>What {0} asks for {scope}</caption>\n\
-         <thead><tr><th scope=\"col\">resource</th>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n</div>\n",
-        esc(name)
-    )
-}
-
-fn line((resource, group): &(String, String), cells: &BTreeMap<String, Cell>, verbs: &[&str]) -> String {
-    let has = |what: &str, test: &dyn Fn(&Cell) -> bool| {
-        if cells.values().any(test) { format!(" has-{what}") } else { String::new() }
-    };
-    let classes = has("missing", &|cell| cell.missing)
-        + &has("covered", &|cell| !cell.missing)
-        + &has("implied", &|cell| !cell.declared);
-    let cells: String = verbs.iter().map(|verb| cells.get(*verb).map_or("<td></td>".to_owned(), square)).collect();
-    format!(
-        "<tr class=\"{}\" data-text=\"{}\"><th scope=\"row\"><bdi>{}</bdi> <small><bdi>{}</bdi></small></th>{cells}</tr>\n",
-        classes.trim_start(),
-        esc(&format!("{resource} {group}").to_lowercase()),
-        esc(resource),
-        esc(group)
-    )
-}
-
-fn square(cell: &Cell) -> String {
-    let (class, sign) = if cell.missing { ("missing", "✗") } else { ("covered", "✓") };
-    let (implied, note) = if cell.declared { ("", "") } else { (" implied", ", implied") };
-    let notes: Vec<String> = cell.notes.iter().map(|note| esc(note)).collect();
-    format!(
-        "<td class=\"{class}{implied}\" title=\"{}\"><span aria-hidden=\"true\">{sign}</span><span class=\"unseen\">{class}{note}</span></td>",
-        notes.join("&#10;")
-    )
+    let each: BTreeSet<String> = each.collect();
+    (!each.is_empty()).then(|| each.into_iter().collect::<Vec<_>>().join("; "))
 }

@@ -57,7 +57,7 @@ const fn judged(group: &'static str, kind: &'static str, resource: &'static str,
 }
 
 /// What an object is called.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
     /// The kind.
     pub kind: String,

@@ -27,7 +27,7 @@ use super::settings::Settings;
 use crate::FAILED;
 
 /// Longer than the policy server waits: a build server may be slow, and a verdict is worth waiting for.
-const SECONDS: u64 = 30;
+pub(super) const SECONDS: u64 = 30;
 
 #[derive(Args)]
 pub(crate) struct Check {
@@ -149,13 +149,13 @@ fn code(summary: &Summary) -> ExitCode {
 }
 
 /// Standard output, or a file that only appears once it is complete.
-enum Destination {
+pub(super) enum Destination {
     Standard(BufWriter<io::Stdout>),
     File { writer: BufWriter<File>, temporary: PathBuf, path: PathBuf },
 }
 
 impl Destination {
-    fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+    pub(super) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Destination::Standard(BufWriter::new(io::stdout()))) };
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(format!(".{}.part", std::process::id()));
@@ -164,7 +164,7 @@ impl Destination {
         Ok(Destination::File { writer: BufWriter::new(file), temporary, path: path.to_owned() })
     }
 
-    fn keep(mut self) -> anyhow::Result<()> {
+    pub(super) fn keep(mut self) -> anyhow::Result<()> {
         self.flush()?;
         if let Destination::File { temporary, path, .. } = &self {
             fs::rename(temporary, path).with_context(|| path.display().to_string())?;

@@ -1,6 +1,6 @@
 //! The cluster that a command looks at, as arguments: manifests, or a live one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::bail;
@@ -41,8 +41,11 @@ impl LiveCluster {
         if !self.is_given() {
             return Ok(None);
         }
-        let connection = Connection { kubeconfig: self.kubeconfig.as_deref(), context: self.context.as_deref() };
-        Ok(Some(Cluster::connect(&connection)?))
+        Ok(Some(Cluster::connect(&self.connection())?))
+    }
+
+    fn connection(&self) -> Connection<'_> {
+        Connection { kubeconfig: self.kubeconfig.as_deref(), context: self.context.as_deref() }
     }
 }
 
@@ -53,6 +56,16 @@ impl ClusterSource {
             bail!("{flag} needs a cluster: --cluster, --kubeconfig or --context");
         }
         Ok(())
+    }
+
+    /// The manifests, where they were named.
+    pub(crate) fn dump(&self) -> Option<&Path> {
+        self.cluster.as_deref()
+    }
+
+    /// The live cluster that was named, or else the current one, as for kubectl.
+    pub(crate) fn current(&self) -> anyhow::Result<Cluster> {
+        Ok(Cluster::connect(&self.live.connection())?)
     }
 
     /// What is in it at this moment; nothing where nothing was named.

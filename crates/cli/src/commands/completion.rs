@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
+use super::plugin::Called;
 use super::print;
 use crate::Cli;
 
@@ -16,7 +17,7 @@ pub(crate) struct Completion {
 
 pub(crate) fn run(arguments: &Completion) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "operator-bounds", &mut script);
+    clap_complete::generate(arguments.shell, &mut Cli::command(), Called::now().completed(), &mut script);
     print(String::from_utf8(script)?.trim_end())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! One file for each command: its arguments, and the thin way from them to the library.
 
+mod audit;
 mod check;
 mod cluster;
 mod completion;
@@ -8,6 +9,7 @@ mod diff;
 mod eval;
 mod evaluation;
 mod man;
+pub(crate) mod plugin;
 mod session;
 mod settings;
 mod upgrade_check;
@@ -37,6 +39,23 @@ To dump what the policy looks up:
   kubectl get -A -o yaml operatorgroups,csv,ns,sa > dump/olm.yaml       (OLM v1: clusterextensions,ns,sa)
   kubectl get -A -o yaml roles,rolebindings,clusterroles,clusterrolebindings > dump/rbac.yaml")]
     Check(check::Check),
+    /// Show what bounds the operators of a cluster, what they hold, and what would bound those that nothing bounds
+    ///
+    /// Reads the cluster of the current context once and changes nothing; Kubewarden is not needed. Every proposed boundary has
+    /// been judged by the policy. Exit code 0 if nothing was found, 1 if something is unbounded, exceeds its boundary or is
+    /// cluster-admin in effect, 2 if something could not be read.
+    #[command(after_long_help = "Examples:
+  operator-bounds audit
+  operator-bounds audit --context production --write proposed/ ; kubectl diff -f proposed/
+  operator-bounds audit -n team-a --output json
+  operator-bounds audit --output html --output-file audit.html
+  operator-bounds audit --cluster dump/
+
+To dump what it reads:
+  kubectl get -A -o yaml operatorgroups,csv,ns,sa > dump/olm.yaml       (OLM v1: clusterextensions,ns,sa)
+  kubectl get -A -o yaml roles,rolebindings,clusterroles,clusterrolebindings > dump/rbac.yaml
+  kubectl get -n olmv1-system -l owner=operator-controller -o yaml secrets > dump/releases.yaml       (OLM v1)")]
+    Audit(audit::Audit),
     /// Evaluate one admission request and print the AdmissionResponse as JSON
     ///
     /// Exit code 0 if the request was evaluated, whatever the verdict, and 2 if it could not be.
@@ -106,6 +125,7 @@ impl Command {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         match self {
             Command::Check(arguments) => check::run(arguments),
+            Command::Audit(arguments) => audit::run(arguments),
             Command::Eval(arguments) => eval::run(arguments),
             Command::Session(arguments) => session::run(arguments),
             Command::Diff(arguments) => diff::run(arguments),

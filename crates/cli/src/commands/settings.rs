@@ -20,6 +20,10 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    pub(crate) fn is_given(&self) -> bool {
+        self.settings_path.is_some() || self.settings_json.is_some()
+    }
+
     pub(crate) fn read(&self) -> anyhow::Result<Box<RawValue>> {
         let settings = match (&self.settings_path, &self.settings_json) {
             (Some(path), _) => match documents::read(path)?.as_mut_slice() {

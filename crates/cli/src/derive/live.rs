@@ -36,6 +36,11 @@ pub fn missing(policy: &Policy, source: &Arc<dyn Source>, name: &str) -> Result<
     refusal.map(|refusal| refusal.read(name)).transpose()
 }
 
+/// What a refusal of the policy lists for an extension; nothing if it is none of that kind.
+pub fn of_refusal(message: &str, name: &str) -> Result<Option<Missing>, DeriveError> {
+    Refusal::find(message).map(|refusal| refusal.read(name)).transpose()
+}
+
 fn failed(name: &str, reason: impl std::fmt::Display) -> DeriveError {
     DeriveError::Extension { name: name.to_owned(), reason: reason.to_string() }
 }

@@ -16,6 +16,7 @@
 
 mod connection;
 mod kinds;
+mod pages;
 mod snapshot;
 
 use std::collections::BTreeSet;
@@ -35,6 +36,7 @@ use tokio::time::timeout_at;
 
 pub use self::connection::{ConnectError, Connection};
 use self::kinds::Kinds;
+pub use self::pages::{Paged, Unlisted};
 use crate::host::{CanI, GetResource, HostError, ListResources, ResourceAttributes, SubjectAccessReview};
 use crate::mask::LAST_APPLIED;
 use crate::source::{Source, json, mask, not_found, object_list};
@@ -95,11 +97,18 @@ impl Cluster {
 
     /// Waits on the caller's thread, not past the deadline.
     pub fn wait<T>(&self, answer: impl Future<Output = Result<T, HostError>>) -> Result<T, HostError> {
+        self.in_time(answer).unwrap_or_else(|| Err(HostError::Failed(self.late())))
+    }
+
+    /// The same for any answer; none where it does not come in time.
+    fn in_time<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
         let deadline = self.deadline.unwrap_or_else(|| Instant::now() + PATIENCE);
-        let late = || HostError::Failed(format!("no response from {} in time", self.shared.url));
-        let Some(runtime) = &self.shared.runtime else { return Err(late()) };
-        let handle = runtime.handle();
-        handle.block_on(async { timeout_at(deadline.into(), answer).await.unwrap_or_else(|_| Err(late())) })
+        let handle = self.shared.runtime.as_ref()?.handle();
+        handle.block_on(async { timeout_at(deadline.into(), answer).await.ok() })
+    }
+
+    fn late(&self) -> String {
+        format!("no response from {} in time", self.shared.url)
     }
 }
 

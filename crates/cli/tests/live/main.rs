@@ -3,8 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod audit;
 mod commands;
 mod lookups;
+#[path = "../fixture/operators.rs"]
+mod operators;
 mod refusals;
 
 use std::path::PathBuf;
@@ -59,7 +62,8 @@ fn main() -> ExitCode {
         refusals::a_broken_kubeconfig_is_named_and_not_quoted,
         refusals::a_context_that_does_not_exist_is_named,
     ];
-    let online: [Case; 7] = cases![
+    let online: [Case; 8] = cases![
+        audit::a_cluster_of_real_operators_is_audited_bounded_and_audited_again,
         commands::an_operator_is_refused_derived_granted_and_accepted,
         commands::credentials_that_the_api_server_refuses_are_named,
         commands::extensions_that_block_an_upgrade_are_found,
